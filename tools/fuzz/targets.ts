@@ -6,6 +6,7 @@ import { listing } from '../../packages/hub/src/listing.ts';
 import { parseRepo } from '../../packages/hub/src/repo-name.ts';
 import { chatTemplate } from '../../packages/checkpoints/src/chat/chat-template.ts';
 import { configFromGguf } from '../../packages/checkpoints/src/config/gguf-config.ts';
+import { onlyAttention } from '../../packages/checkpoints/src/config/mixers.ts';
 import { readGguf } from '../../packages/checkpoints/src/format/gguf.ts';
 import { readSafetensors } from '../../packages/checkpoints/src/format/safetensors.ts';
 import { bytesSource, readJson } from '../../packages/checkpoints/src/read/source.ts';
@@ -75,7 +76,7 @@ async function readAll(file: CheckpointTensors): Promise<void> {
 }
 
 const decoded = (bytes: Uint8Array): string => new TextDecoder().decode(bytes);
-const SHAPE = { layers: 1, queryHeads: 2, kvHeads: 1, headDim: 4, vocab: 16 };
+const SHAPE = { mixers: onlyAttention(1), queryHeads: 2, kvHeads: 1, headDim: 4, vocab: 16 };
 
 export const targets: Readonly<Record<string, Target>> = {
   gguf: {

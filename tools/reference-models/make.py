@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from safetensors.torch import save_file
 from transformers import (
-    AutoModelForCausalLM, Gemma2Config, Gemma3TextConfig, GraniteConfig, LlamaConfig, MistralConfig, Olmo2Config, Phi3Config, Qwen2Config, Qwen3Config,
+    AutoModelForCausalLM, Gemma2Config, Gemma3TextConfig, GraniteConfig, Lfm2Config, LlamaConfig, MistralConfig, Olmo2Config, Phi3Config, Qwen2Config, Qwen3Config,
     SmolLM3Config,
 )
 
@@ -56,6 +56,19 @@ CONFIGS = {
         **{**SHAPE, "max_position_embeddings": 32}, head_dim=16,
         rope_parameters=dict(rope_type="yarn", rope_theta=1e4, factor=4.0, original_max_position_embeddings=32, beta_fast=4.0, beta_slow=1.0),
     ),
+    "lfm2": Lfm2Config(
+        **{**SHAPE, "intermediate_size": 72, "num_hidden_layers": 5}, layer_types=["conv", "full_attention", "conv", "conv", "full_attention"],
+        block_ffn_dim_multiplier=1.1, block_multiple_of=8, rope_parameters=dict(rope_type="default", rope_theta=1e4),
+    ),
+    "lfm2-untied": Lfm2Config(
+        **{**SHAPE, "num_hidden_layers": 4, "num_key_value_heads": 1}, layer_types=["full_attention", "conv", "full_attention", "conv"],
+        conv_L_cache=4, block_auto_adjust_ff_dim=False, tie_word_embeddings=False, rope_parameters=dict(rope_type="default", rope_theta=1e6),
+    ),
+    "lfm2-biased": Lfm2Config(
+        **{**SHAPE, "num_attention_heads": 3, "num_key_value_heads": 1, "num_hidden_layers": 3}, head_dim=12,
+        layer_types=["conv", "conv", "full_attention"], conv_L_cache=5, conv_bias=True, block_multiple_of=12,
+        rope_parameters=dict(rope_type="default", rope_theta=1e6),
+    ),
 }
 # Written before a converter was available: `export_gguf` below repeats it. The others go through convert.py.
 EXPORTED = ("llama", "qwen2", "qwen3", "gemma2", "phi3")
@@ -78,7 +91,7 @@ def fill(model, seed):
         elif parameter.ndim == 1:
             parameter.data = noise * 0.3
         else:
-            parameter.data = noise * (1.0 if "embed" in name else 1.6 / math.sqrt(parameter.shape[1]))
+            parameter.data = noise * (1.0 if "embed" in name else 1.6 / math.sqrt(parameter[0].numel()))
         parameter.data = parameter.data.half().float()
 
 
@@ -208,7 +221,7 @@ def main(out, *names):
         save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
         # The second sequence is shorter than the longest context before LongRoPE's scaling; the others do not depend on the length.
         golden = {"sequences": [logits(model, IDS), logits(model, IDS[:24])]}
-        golden["greedy"] = greedy(model, IDS[:20])
+        golden["greedy"] = greedy(model, IDS[:20], 32 if config.model_type == "lfm2" else 12)
         if name in EXPORTED:
             export_gguf(model, folder / "model.gguf")
         if name == "qwen2":

@@ -1,7 +1,9 @@
 """Small tokenizers of the kinds that real checkpoints use, trained with PyPI `tokenizers`, with its ids and offsets (in UTF-16 units) of hard texts.
 
     pip install tokenizers==0.23.3
-    python tools/reference-models/tokenizers_small.py packages/model-testing/fixtures/tokenizers
+    python tools/reference-models/tokenizers_small.py packages/model-testing/fixtures/tokenizers [NAME ...]
+
+Training breaks ties at random: another run gives other merges, and then tokenizers_odd.py has to run too.
 """
 
 import json
@@ -32,14 +34,13 @@ TEXTS = [
 ]
 
 
-def byte_level(name, pre, *, normalizer=None, ignore_merges=False, prefix=False, bos=None, extra=()):
+def byte_level(name, pre, *, normalizer=None, ignore_merges=False, prefix=False, bos=None, extra=(), specials=("<|im_start|>", "<|im_end|>")):
     t = Tokenizer(models.BPE(ignore_merges=ignore_merges))
     if normalizer is not None:
         t.normalizer = normalizer
     t.pre_tokenizer = pre
     t.decoder = decoders.ByteLevel()
-    specials = ["<|im_start|>", "<|im_end|>"]
-    t.train_from_iterator([PROSE] * 3, trainers.BpeTrainer(vocab_size=380, special_tokens=specials, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
+    t.train_from_iterator([PROSE] * 3, trainers.BpeTrainer(vocab_size=378 + len(specials), special_tokens=list(specials), initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
     t.add_tokens(list(extra))
     if bos:
         t.post_processor = processors.Sequence([processors.ByteLevel(trim_offsets=False), processors.TemplateProcessing(single=f"{bos} $A", special_tokens=[(bos, t.token_to_id(bos))])])
@@ -85,6 +86,9 @@ FLAGS = [
     AddedToken("<left>", lstrip=True, normalized=False), AddedToken("<right>", rstrip=True, normalized=False),
     AddedToken("word", single_word=True, normalized=False), AddedToken("One", normalized=True),
 ]
+# The special tokens of LFM2 in their order, and one of LFM2.5 that is part of the text.
+LFM2 = ["<|pad|>", "<|startoftext|>", "<|endoftext|>", "<|fim_pre|>", "<|fim_mid|>", "<|fim_suf|>", "<|im_start|>", "<|im_end|>"]
+LFM2 += [f"<|tool_{part}_{end}|>" for part in ("list", "call", "response") for end in ("start", "end")]
 KINDS = [
     byte_level("gpt2", pre_tokenizers.ByteLevel(add_prefix_space=True)),
     byte_level("smollm", pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]), extra=FLAGS),
@@ -92,6 +96,7 @@ KINDS = [
     byte_level("qwen2", pre_tokenizers.Sequence([split(CL100K % r"\p{N}"), plain_bytes()]), normalizer=normalizers.NFC()),
     byte_level("tekken", pre_tokenizers.Sequence([split(TEKKEN), plain_bytes()]), ignore_merges=True, bos="<|im_start|>"),
     byte_level("o200k", pre_tokenizers.Sequence([split(O200K), plain_bytes()])),
+    byte_level("lfm2", pre_tokenizers.Sequence([split(CL100K % r"\p{N}{1,3}"), plain_bytes()]), ignore_merges=True, bos="<|startoftext|>", specials=LFM2, extra=["<think>"]),
     byte_level("folded", pre_tokenizers.ByteLevel(add_prefix_space=False), normalizer=normalizers.Sequence([normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase(), normalizers.Strip()]), extra=FLAGS),
     sentence_piece("llama2", normalizer=normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")]), decoder=llama_decoder()),
     sentence_piece("first", pre=pre_tokenizers.Metaspace(prepend_scheme="first", split=False), decoder=llama_decoder(), extra=FLAGS[:3]),
@@ -121,9 +126,11 @@ def case(tokenizer, text):
     return {"text": text, "ids": full.ids, "offsets": [unit[i] for pair in full.offsets for i in pair], "literal": literal, "decoded": tokenizer.decode(full.ids)}
 
 
-def main(folder):
+def main(folder, *names):
     Path(folder).mkdir(parents=True, exist_ok=True)
     for name, tokenizer in KINDS:
+        if names and name not in names:
+            continue
         cases = [case(tokenizer, text) for text in TEXTS]
         path = Path(folder) / f"{name}.json"
         path.write_text(json.dumps({"tokenizer": json.loads(tokenizer.to_str()), "cases": cases}, ensure_ascii=True, separators=(",", ":")) + "\n")
@@ -131,4 +138,4 @@ def main(folder):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -7,6 +7,7 @@ import { openGpu, planGpu } from '@kv/gpu';
 import { sharedGpu } from '@kv/gpu-testing';
 import { gpuRuntime, shapeCosts, sum } from '@kv/engine-webgpu';
 import type { CostRecorder } from '@kv/engine-webgpu';
+import { onlyAttention } from '@kv/checkpoints';
 import { loadModel, Sequence } from '@kv/models';
 import type { Model, ModelConfig } from '@kv/models';
 import { parsePolicy, policy as policyOf, policyNames } from '@kv/policies';
@@ -31,6 +32,7 @@ afterAll(() => gpu?.destroy(), 60_000);
 const SMALL: ModelConfig = {
   ...SHAPES['llama-3.2-1b'],
   ...{ layers: 2, queryHeads: 4, kvHeads: 2, headDim: 8, hidden: 32, ffn: 64, vocab: 99 },
+  mixers: onlyAttention(2),
   ropes: Array(2).fill({ ...SHAPES['llama-3.2-1b'].ropes[0], rotary: 8 }),
 };
 

@@ -23,6 +23,7 @@ const idle = new Set([
 ]);
 /** Fields read only together with another field, or where that is absent. */
 const readElsewhere: Readonly<Record<string, readonly string[]>> = {
+  full_attn_idxs: ['lfm2'],
   sliding_window: ['qwen2', 'qwen3', 'smollm3'],
   no_rope_layer_interval: ['smollm3'],
   original_max_position_embeddings: ['phi3'],

@@ -23,6 +23,8 @@ beforeAll(async () => {
     'nemo',
     'phi4',
     'qwen3-yarn',
+    'lfm2',
+    'lfm2-untied',
   ])
     files.set(name, await readGguf(bytesSource(readFileSync(fixture(`${name}/model.gguf`)), `${name}.gguf`)));
 });
@@ -36,51 +38,61 @@ const changed = (name: string, change: Readonly<Record<string, GgufValue | undef
   return { ...files.get(name)!, metadata };
 };
 
-test.each(['llama', 'qwen3', 'phi3', 'gemma2', 'gemma3', 'smollm3', 'olmo2', 'granite', 'phi4', 'qwen3-yarn'])(
-  '%s: metadata say what config.json says',
-  async (name) => {
-    const got = await configFromGguf(files.get(name)!),
-      want = parseConfig(fixtureJson(`${name}/config.json`), name);
-    const plain = ({
-      ropes,
-      attention,
-      normEps,
-      embeddingScale,
-      residualScale,
-      logitScale,
-      ...rest
-    }: typeof got): unknown => [
-      rest,
-      [embeddingScale, residualScale ?? 1, logitScale ?? 1].map((x) => Math.fround(x).toPrecision(6)),
-      ropes.map(({ rotary, theta }) => [rotary, theta]),
-    ];
-    expect(plain(got)).toEqual(plain(want));
-    expect(got.attention.windows).toEqual(want.attention.windows);
-    expect(
-      [
-        got.normEps,
-        got.attention.scale,
-        got.attention.softcap ?? 0,
-        got.ropes[0].theta,
-        got.ropes[0].rotary,
-        got.ropes[0].attentionFactor ?? 1,
-        ...(got.ropes[0].divisors ?? []),
-        ...(got.ropes[0].long?.divisors ?? []),
-      ].map((x) => Number(x.toPrecision(6))),
-    ).toEqual(
-      [
-        want.normEps,
-        want.attention.scale,
-        want.attention.softcap ?? 0,
-        want.ropes[0].theta,
-        want.ropes[0].rotary,
-        want.ropes[0].attentionFactor ?? 1,
-        ...(want.ropes[0].divisors ?? []),
-        ...(want.ropes[0].long?.divisors ?? []),
-      ].map((x) => Number(x.toPrecision(6))),
-    );
-  },
-);
+test.each([
+  'llama',
+  'qwen3',
+  'phi3',
+  'gemma2',
+  'gemma3',
+  'smollm3',
+  'olmo2',
+  'granite',
+  'phi4',
+  'qwen3-yarn',
+  'lfm2',
+  'lfm2-untied',
+])('%s: metadata say what config.json says', async (name) => {
+  const got = await configFromGguf(files.get(name)!),
+    want = parseConfig(fixtureJson(`${name}/config.json`), name);
+  const plain = ({
+    ropes,
+    attention,
+    normEps,
+    embeddingScale,
+    residualScale,
+    logitScale,
+    ...rest
+  }: typeof got): unknown => [
+    rest,
+    [embeddingScale, residualScale ?? 1, logitScale ?? 1].map((x) => Math.fround(x).toPrecision(6)),
+    ropes.map(({ rotary, theta }) => [rotary, theta]),
+  ];
+  expect(plain(got)).toEqual(plain(want));
+  expect(got.attention.windows).toEqual(want.attention.windows);
+  expect(
+    [
+      got.normEps,
+      got.attention.scale,
+      got.attention.softcap ?? 0,
+      got.ropes[0].theta,
+      got.ropes[0].rotary,
+      got.ropes[0].attentionFactor ?? 1,
+      ...(got.ropes[0].divisors ?? []),
+      ...(got.ropes[0].long?.divisors ?? []),
+    ].map((x) => Number(x.toPrecision(6))),
+  ).toEqual(
+    [
+      want.normEps,
+      want.attention.scale,
+      want.attention.softcap ?? 0,
+      want.ropes[0].theta,
+      want.ropes[0].rotary,
+      want.ropes[0].attentionFactor ?? 1,
+      ...(want.ropes[0].divisors ?? []),
+      ...(want.ropes[0].long?.divisors ?? []),
+    ].map((x) => Number(x.toPrecision(6))),
+  );
+});
 
 test('keys that converters leave out, or that only some write', async () => {
   const read = async (name: string, change: Record<string, GgufValue | undefined>) =>
@@ -125,7 +137,18 @@ describe('refuses in one sentence', () => {
       },
     ],
     ['llama', { 'llama.block_count': 2 ** 31 }],
-    ['llama', { 'llama.attention.head_count_kv': [2, 2] }],
+    ['llama', { 'llama.attention.head_count_kv': [2, 1] }],
+    ['llama', { 'llama.attention.head_count_kv': [0, 2] }],
+    ['llama', { 'llama.attention.head_count_kv': [] }],
+    ['lfm2', { 'lfm2.attention.head_count_kv': [0, 2, 0, 0, 1] }],
+    ['lfm2', { 'lfm2.attention.head_count_kv': [0, 0, 0, 0, 0] }],
+    ['lfm2', { 'lfm2.attention.head_count_kv': [0, 3, 0, 0, 3] }],
+    ['lfm2', { 'lfm2.attention.head_count_kv': [0, -2, 0, 0, -2] }],
+    ['lfm2', { 'lfm2.shortconv.l_cache': undefined }],
+    ['lfm2', { 'lfm2.shortconv.l_cache': 1 }],
+    ['lfm2', { 'lfm2.attention.sliding_window': 512 }],
+    ['lfm2', { 'general.architecture': 'lfm2moe', 'lfm2moe.expert_count': 32 }],
+    ['llama', { 'llama.shortconv.l_cache': 3 }],
     ['llama', { 'llama.attention.head_count_kv': 3 }],
     ['llama', { 'llama.attention.value_length': 8 }],
     ['llama', { 'llama.rope.dimension_count': 8 }],

@@ -56,7 +56,7 @@ const cap = (x: number, by: unknown): number => (typeof by === 'number' ? by * M
  */
 export function oracleLogits(
   config: Json,
-  w: TestWeights,
+  weights: TestWeights,
   ids: readonly number[],
   sees: (layer: number, kvHead: number, query: number, position: number) => boolean = () => true,
   frozen: (layer: number, position: number) => boolean = () => false,
@@ -64,6 +64,7 @@ export function oracleLogits(
 ): number[][] {
   const n = (name: string, fallback?: number): number => (config[name] ?? fallback) as number;
   const type = config.model_type as string,
+    w = type === 'lfm2' ? asLlama(weights) : weights,
     gemma = type.startsWith('gemma'),
     behind = gemma || type === 'olmo2', // norms after the blocks
     before = type !== 'olmo2',
@@ -85,7 +86,8 @@ export function oracleLogits(
   const norm = (name: string, x: Vector): number[] =>
     x.map(
       (v, i) =>
-        (v / Math.sqrt(dot(x, x) / x.length + n('rms_norm_eps'))) * (w[`${name}.weight`].data[i] + (gemma ? 1 : 0)),
+        (v / Math.sqrt(dot(x, x) / x.length + n('rms_norm_eps', n('norm_eps')))) *
+        (w[`${name}.weight`].data[i] + (gemma ? 1 : 0)),
     );
   /** Normalises q or k, each head or all of a token's heads together, if the checkpoint has a gain for them. */
   const headNorm = (name: string, heads: readonly Vector[]): readonly Vector[] => {
@@ -111,41 +113,55 @@ export function oracleLogits(
   for (let l = 0; l < n('num_hidden_layers'); l++) {
     const at = (name: string): string => `model.layers.${l}.${name}`;
     const turn = turns(l);
-    const fused = w[`${at('self_attn.qkv_proj')}.weight`] !== undefined;
-    const heads = x.map((row, t) => {
-      const y = before ? norm(at('input_layernorm'), row) : row;
-      const part = (name: string, from: number, count: number): number[][] =>
-        chunk(
-          fused ? times(at('self_attn.qkv_proj'), y, from * d, count * d) : times(at(`self_attn.${name}_proj`), y),
-          d,
-        );
-      const [q, k, v] = [part('q', 0, H), part('k', H, G), part('v', H + G, G)];
-      return {
-        q: headNorm(at('self_attn.q_norm'), q).map((head) => turn(head, t)),
-        k: headNorm(at('self_attn.k_norm'), k).map((head) => turn(head, t)),
-        v,
-        ...(copies && frozen(l, t) && { k: below[t].k, v: below[t].v }),
-      };
-    });
-    below = heads;
+    const fused = w[`${at('self_attn.qkv_proj')}.weight`] !== undefined,
+      convolved = w[`${at('conv.conv')}.weight`];
+    const thirds = convolved && x.map((row) => chunk(times(at('conv.in_proj'), norm(at('input_layernorm'), row)), D));
+    /** The short convolution of a token: C times what a kernel of each channel makes of B * u of the last tokens. */
+    const convolve = (t: number): number[] =>
+      thirds![t][1].map((c, i) => {
+        const length = convolved.shape[2];
+        return Array.from({ length }, (_, j) => t + 1 - length + j)
+          .map((at, j) => (at < 0 ? 0 : convolved.data[i * length + j] * thirds![at][0][i] * thirds![at][2][i]))
+          .reduce((sum, part) => sum + c * part, c * (w[`${at('conv.conv')}.bias`]?.data[i] ?? 0));
+      });
+    const heads = convolved
+      ? []
+      : x.map((row, t) => {
+          const y = before ? norm(at('input_layernorm'), row) : row;
+          const part = (name: string, from: number, count: number): number[][] =>
+            chunk(
+              fused ? times(at('self_attn.qkv_proj'), y, from * d, count * d) : times(at(`self_attn.${name}_proj`), y),
+              d,
+            );
+          const [q, k, v] = [part('q', 0, H), part('k', H, G), part('v', H + G, G)];
+          return {
+            q: headNorm(at('self_attn.q_norm'), q).map((head) => turn(head, t)),
+            k: headNorm(at('self_attn.k_norm'), k).map((head) => turn(head, t)),
+            v,
+            ...(copies && frozen(l, t) && { k: below[t].k, v: below[t].v }),
+          };
+        });
+    if (!convolved) below = heads;
     const scale =
       type === 'granite' ? n('attention_multiplier') : 1 / Math.sqrt(gemma ? n('query_pre_attn_scalar') : d);
     x = x.map((row, t) => {
       if (frozen(l, t)) return row;
-      const attended = Array.from({ length: H }, (_, h) => {
-        const g = Math.floor(h / (H / G)),
-          first = slides(l) ? Math.max(0, t + 1 - n('sliding_window')) : 0,
-          seen = heads.slice(first, t + 1).filter((_, j) => sees(l, g, t, first + j));
-        const scores = seen.map(({ k }) => cap(dot(heads[t].q[h], k[g]) * scale, config.attn_logit_softcapping));
-        const top = Math.max(...scores),
-          e = scores.map((s) => Math.exp(s - top)),
-          total = e.reduce((a, b) => a + b);
-        return Array.from({ length: d }, (_, c) => e.reduce((sum, p, j) => sum + (p / total) * seen[j].v[g][c], 0));
-      }).flat();
+      const attend = (): number[] =>
+        Array.from({ length: H }, (_, h) => {
+          const g = Math.floor(h / (H / G)),
+            first = slides(l) ? Math.max(0, t + 1 - n('sliding_window')) : 0,
+            seen = heads.slice(first, t + 1).filter((_, j) => sees(l, g, t, first + j));
+          const scores = seen.map(({ k }) => cap(dot(heads[t].q[h], k[g]) * scale, config.attn_logit_softcapping));
+          const top = Math.max(...scores),
+            e = scores.map((s) => Math.exp(s - top)),
+            total = e.reduce((a, b) => a + b);
+          return Array.from({ length: d }, (_, c) => e.reduce((sum, p, j) => sum + (p / total) * seen[j].v[g][c], 0));
+        }).flat();
+      const mixed = convolved ? times(at('conv.out_proj'), convolve(t)) : times(at('self_attn.o_proj'), attend());
       const after = (name: string, y: Vector): Vector => (behind ? norm(at(name), y) : y).map((v) => v * joined);
-      const y = add(row, after('post_attention_layernorm', times(at('self_attn.o_proj'), attended)));
+      const y = add(row, after('post_attention_layernorm', mixed));
       const z = before ? norm(at(gemma ? 'pre_feedforward_layernorm' : 'post_attention_layernorm'), y) : y;
-      const ffn = n('intermediate_size');
+      const ffn = n('intermediate_size'); // where gate and up are one matrix
       const gate = fused ? times(at('mlp.gate_up_proj'), z, 0, ffn) : times(at('mlp.gate_proj'), z),
         up = fused ? times(at('mlp.gate_up_proj'), z, ffn, ffn) : times(at('mlp.up_proj'), z);
       const act = (v: number): number =>
@@ -169,6 +185,25 @@ export function oracleLogits(
     ),
   );
 }
+
+/** Returns weights of LFM2 under Llama's names. */
+const asLlama = (weights: TestWeights): TestWeights =>
+  Object.fromEntries(
+    Object.entries(weights).map(([name, weight]) => [
+      [
+        ['embedding_norm', 'norm'],
+        ['operator_norm', 'input_layernorm'],
+        ['ffn_norm', 'post_attention_layernorm'],
+        ['self_attn.out_proj', 'self_attn.o_proj'],
+        ['q_layernorm', 'q_norm'],
+        ['k_layernorm', 'k_norm'],
+        ['feed_forward.w1', 'mlp.gate_proj'],
+        ['feed_forward.w3', 'mlp.up_proj'],
+        ['feed_forward.w2', 'mlp.down_proj'],
+      ].reduce((text, [from, to]) => text.replace(from, to), name),
+      weight,
+    ]),
+  );
 
 /** Returns rotary position embedding with the scaling that config.json names. */
 function rotation(config: Json, rope: Json, d: number, length: number): (x: Vector, position: number) => number[] {

@@ -118,6 +118,9 @@ const variants: Readonly<Record<string, fc.Arbitrary<Json>>> = {
   phi4: fc.integer({ min: 2, max: 60 }).chain((original) => longrope(original, 0.75, 6)),
   nemo: fc.record({ rope_parameters: scaling, sliding_window: fc.option(window) }),
   'qwen3-yarn': fc.record({ rope_parameters: scaling }),
+  lfm2: fc.record({ rope_parameters: scaling, norm_eps: number(1e-6, 1e-2) }),
+  'lfm2-untied': fc.record({ rope_parameters: scaling }),
+  'lfm2-biased': fc.record({ rope_parameters: scaling }),
 };
 
 describe.each(families)('every difference of %s', (name) => {

@@ -50,6 +50,36 @@ export function rope(x: usize, out: usize, heads: usize, headDim: usize, rotary:
   }
 }
 
+/**
+ * Channels [from, to) of a token's gated short convolution, rows `[B | C | u]`: C times the sum of taps `[length, channels]`
+ * times z, which is B u of the token and, in `state` `[length - 1, channels]`, of those before it; its own z joins them. `from`
+ * is a multiple of four. Every product and sum is rounded, in the order of @kv/engine's shortConvolution.
+ */
+export function convolve(x: usize, out: usize, channels: usize, state: usize, taps: usize, length: usize, bias: usize, from: usize, to: usize): void {
+  const row = channels << 2, last = (length - 1) * row, end = min(to, channels) << 2;
+  let i = from << 2;
+  for (; i + 16 <= end; i += 16) {
+    const z = f32x4.mul(v128.load(x + i), v128.load(x + 2 * row + i));
+    let sum = f32x4.splat(0);
+    for (let j = i; j < last + i; j += row) sum = f32x4.add(sum, f32x4.mul(v128.load(taps + j), v128.load(state + j)));
+    sum = f32x4.add(sum, f32x4.mul(v128.load(taps + last + i), z));
+    v128.store(out + i, f32x4.mul(v128.load(x + row + i), f32x4.add(sum, v128.load(bias + i))));
+    if (last == 0) continue;
+    for (let j = i; j + row < last + i; j += row) v128.store(state + j, v128.load(state + j + row));
+    v128.store(state + last - row + i, z);
+  }
+  for (; i < end; i += 4) {
+    const z = load<f32>(x + i) * load<f32>(x + 2 * row + i);
+    let sum: f32 = 0;
+    for (let j = i; j < last + i; j += row) sum += load<f32>(taps + j) * load<f32>(state + j);
+    sum += load<f32>(taps + last + i) * z;
+    store<f32>(out + i, load<f32>(x + row + i) * (sum + load<f32>(bias + i)));
+    if (last == 0) continue;
+    for (let j = i; j + row < last + i; j += row) store<f32>(state + j, load<f32>(state + j + row));
+    store<f32>(state + last - row + i, z);
+  }
+}
+
 export const SILU: usize = 0;
 
 /** Four numbers silu(gate) * up. */

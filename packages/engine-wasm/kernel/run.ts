@@ -6,13 +6,13 @@ import { XB } from "./forms";
 import { attend, centre, errors, gram, mass, mix, norms, quadratic, tops } from "./host";
 import { BF16 } from "./kinds";
 import { SCRATCH, fewFloats, fewProduct, floatProduct, min2, quantise, rowProduct, rowsProduct } from "./products";
-import { add, copy, gate, norm, rope, scale, softcap } from "./rows";
+import { add, convolve, copy, gate, norm, rope, scale, softcap } from "./rows";
 import { addLoop, show } from "./show";
 import { ME, barrier, claim, command, nextCommand, shareFrom, shareTo, word } from "./team";
 import { META } from "./unpacked";
 
 const BARRIER = 1, NORM = 2, QUANTISE = 3, PRODUCT = 4, GATED = 5, GATE = 6, ADD = 7, ROPE = 8, BEND = 9, APPEND = 10,
-  TOKEN = 11, JOIN = 12, PACK = 13, ATTEND = 14, QUERIES = 15, TOKENS = 16, JOINS = 17, FOLD = 18, MIX = 19, GRAM = 20, QUADRATIC = 21, SHOW = 22, LOOP = 23;
+  TOKEN = 11, JOIN = 12, PACK = 13, ATTEND = 14, QUERIES = 15, TOKENS = 16, JOINS = 17, FOLD = 18, MIX = 19, GRAM = 20, QUADRATIC = 21, SHOW = 22, LOOP = 23, CONVOLVE = 24;
 
 /** Added to the kind of a product whose activations stay f32. */
 const EXACT: i32 = 256;
@@ -217,6 +217,13 @@ function joins(): void {
     joinToken(cacheOf(r), w(2), w(3), w(4), <u32>w(5), positionOf(r), at(6) + r * w(7), at(8) + r * w(9), sharesOf(w(10) * <usize>M + r, w(2)), STRIDE, true);
 }
 
+/** Short convolution of rows, one after the other, each with the state that its caches name; threads share the channels. */
+function convolutions(): void {
+  const from = shareFrom((<i32>w(6) + 3) >> 2) << 2, to = shareTo((<i32>w(6) + 3) >> 2) << 2;
+  for (let r: usize = 0; r < <usize>M; r++)
+    convolve(at(2) + r * w(3), at(4) + r * w(5), w(6), <usize>load<u32>(cacheOf(r)), w(7), w(8), w(9), from, to);
+}
+
 /** Runs the code of the command. */
 function run(): void {
   while (PC != STOP) {
@@ -326,6 +333,10 @@ function run(): void {
       case LOOP:
         addLoop(w(1), w(2));
         PC += 12;
+        break;
+      case CONVOLVE:
+        convolutions();
+        PC += 40;
         break;
       default: // QUERIES
         if (QUERIES_AT) {

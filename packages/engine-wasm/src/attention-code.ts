@@ -11,7 +11,7 @@ export interface AttentionShape {
   readonly softcap?: number | undefined;
   /** Positions that a query sees, its own included; 0 for all. */
   readonly window: number;
-  /** The layer's number, and bytes from the first cache to this layer's words. */
+  /** The layer's number among those that keep slots, and bytes from the first cache to this layer's words. */
   readonly layer: number;
   readonly cache: number;
   /** Whether blocks attend in 8 bits: keys, queries, weights and values. */

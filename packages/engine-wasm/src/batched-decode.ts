@@ -1,10 +1,9 @@
-import type { Decoder, Angles, HostState, LayerCache, PassOptions } from '@kv/engine';
-import { BatchBarrier, BatchSlot, YIELD_AFTER, rmsNorm } from '@kv/engine';
-import type { AttentionShape } from './attention-code.ts';
-import { PassBuffers } from './pass-buffers.ts';
+import type { Decoder, Angles, HostState, PassOptions } from '@kv/engine';
+import { BatchBarrier, BatchSlot, YIELD_AFTER, keptLayers, rmsNorm, type KeptLayers } from '@kv/engine';
+import { keptOf, nothingKept, PassBuffers } from './pass-buffers.ts';
 import type { WasmRunnable } from './engine.ts';
 import { alike, compilePass } from './compiled-pass.ts';
-import type { CompiledPass } from './compiled-pass.ts';
+import type { CompiledPass, MixerShape } from './compiled-pass.ts';
 import type { LoadedLoops } from './loaded-loops.ts';
 import { countViews, placeViews, type TokenViews } from './token-views.ts';
 import type { WeightArena } from './weight-arena.ts';
@@ -66,7 +65,8 @@ export class BatchedDecode {
   readonly #pool: ThreadPool;
   readonly #decoder: Decoder<WasmRunnable>;
   readonly #arena: WeightArena;
-  readonly #shapes: readonly AttentionShape[];
+  readonly #mixers: readonly MixerShape[];
+  readonly #kept: KeptLayers;
   readonly #loops: LoadedLoops;
   readonly #buffers: PassBuffers[] = [];
   readonly #compiled = new Map<number, CompiledPass>();
@@ -80,11 +80,12 @@ export class BatchedDecode {
     pool: ThreadPool,
     decoder: Decoder<WasmRunnable>,
     arena: WeightArena,
-    shapes: readonly AttentionShape[],
+    mixers: readonly MixerShape[],
     loops: LoadedLoops,
     alone: Alone,
   ) {
-    [this.#pool, this.#decoder, this.#arena, this.#shapes, this.#loops] = [pool, decoder, arena, shapes, loops];
+    [this.#pool, this.#decoder, this.#arena, this.#mixers, this.#loops] = [pool, decoder, arena, mixers, loops];
+    this.#kept = keptLayers(decoder.config);
     this.#alone = alone;
   }
 
@@ -126,7 +127,7 @@ export class BatchedDecode {
 
   async #pass(requests: readonly BatchRequest[]): Promise<void> {
     const { hidden: D, vocab, ropes, normEps } = this.#decoder.config,
-      all = this.#shapes.length,
+      all = this.#mixers.length,
       m = requests.length,
       compiled = this.#code(m),
       head = requests.some(({ scored }) => scored),
@@ -184,9 +185,11 @@ export class BatchedDecode {
       { queryHeads: H, headDim: d } = config,
       { heap } = this.#pool,
       m = requests.length,
-      count = this.#shapes.length,
+      { slots: slotLayers, slotsBefore } = this.#kept,
+      count = slotLayers.length,
+      [first, end] = [slotsBefore[from], slotsBefore[to]],
       all = requests.map(({ caches }) => caches),
-      layers = all.flatMap((caches) => caches.layers.slice(from, to));
+      layers = all.flatMap((caches) => caches.layers.slice(first, end));
     const own = all.map((_, r) => positions.subarray(r, r + 1)),
       rotating = config.ropes.slice(from, to).findIndex(({ rotary }) => rotary > 0),
       angles = joined(
@@ -196,9 +199,12 @@ export class BatchedDecode {
       );
     const counted = layers.some(({ accumulated, block }) => accumulated || block),
       window = layers.some(({ ring }) => ring) ? m : 0;
-    const command = { ...buffers.command(compiled, m, angles, []), ...buffers.rows(all.map(layerCaches), positions) };
+    const command = {
+      ...buffers.command(compiled, m, angles, nothingKept),
+      ...buffers.rows(all.map(keptOf), positions),
+    };
     for (const [r, { layers, context }] of all.entries())
-      for (const { cache, windowStats } of layers.slice(from, to)) {
+      for (const { cache, windowStats } of layers.slice(first, end)) {
         cache.extend(own[r], context.progress.shift);
         windowStats.clear();
         context.progress.countSlots(cache.length);
@@ -215,11 +221,12 @@ export class BatchedDecode {
     const shown = requests.map(
       ({ caches, views }, r) =>
         views &&
+        end > first &&
         alone(r, () =>
-          placeViews(buffers, r, command.caches + r * command.apart, this.#loops, caches, views.slice(from, to)),
+          placeViews(buffers, r, command.caches + r * command.apart, this.#loops, caches, views.slice(first, end)),
         ),
     );
-    const slots = Math.max(...layers.map(({ cache }) => cache.length)),
+    const slots = Math.max(0, ...layers.map(({ cache }) => cache.length)),
       queries = window === 0 ? 0 : buffers.queries.at(4 * count * m * H * d),
       { shares, stride } = counted ? buffers.shares(count * m, H, slots) : { shares: 0, stride: 0 };
     this.#pool.call({
@@ -227,9 +234,10 @@ export class BatchedDecode {
       code: compiled.starts[from],
       end: head ? compiled.end : compiled.starts[to],
     });
-    for (const [r, end] of shown.entries()) if (end) alone(r, () => countViews(all[r].context.counters, end()));
-    for (let l = from; l < to; l++) {
+    for (const [r, check] of shown.entries()) if (check) alone(r, () => countViews(all[r].context.counters, check()));
+    for (let l = from; l < to; l++)
       for (const counts of [rows.qkv, rows.output, rows.gateUp, rows.down]) counts[l] = counts[l] + m;
+    for (let l = first; l < end; l++)
       for (const [r, { layers, context }] of all.entries()) {
         const row = l * m + r;
         recordObservations(heap, layers[l], config, own[r], context.progress.shift, {
@@ -239,10 +247,9 @@ export class BatchedDecode {
           stride,
         });
       }
-    }
     for (const { layers, context } of all) {
-      context.counters.fused += to - from;
-      if (layers.some(({ accumulated, block }) => accumulated || block)) context.counters.statistics += to - from;
+      context.counters.fused += end - first;
+      if (layers.some(({ accumulated, block }) => accumulated || block)) context.counters.statistics += end - first;
     }
   }
 
@@ -250,7 +257,7 @@ export class BatchedDecode {
     const room = passRows.find((most) => most >= rows) ?? mostRows,
       known = this.#compiled.get(room);
     if (known) return known;
-    const compiled = compilePass(this.#pool, this.#arena, this.#decoder, this.#shapes, {
+    const compiled = compilePass(this.#pool, this.#arena, this.#decoder, this.#mixers, {
       rows: room,
       apart: true,
       head: true,
@@ -259,8 +266,6 @@ export class BatchedDecode {
     return compiled;
   }
 }
-
-const layerCaches = ({ layers }: HostState): readonly LayerCache[] => layers.map(({ cache }) => cache);
 
 /** Returns the angles of several rows, concatenated. */
 function joined(rows: readonly Angles[]): Angles {

@@ -1,4 +1,5 @@
 import { attendBlock, attendTokens, type AttentionShape } from './attention-code.ts';
+import { convolve, type ConvolutionShape } from './convolution-code.ts';
 import { CodeStream, type Sizes } from './code-stream.ts';
 import { addressOf as at, modes, ops, real, type WeightPanels } from './instructions.ts';
 import type { BufferSlice } from './layout.ts';
@@ -16,7 +17,7 @@ const exactly = 256,
  */
 export class BytecodeWriter {
   readonly stream: CodeStream;
-  /** Code offset after the last append of a block's keys and values to the cache. */
+  /** Code offset after a block's keys and values last joined a cache, or its rows a state. */
   appended = 0;
   readonly #apart: boolean;
   readonly #rounded: RoundedActivations;
@@ -151,6 +152,13 @@ export class BytecodeWriter {
     return attendBlock(stream, rows, shape, () => {
       this.appended = stream.length;
     });
+  }
+
+  /** Writes a short convolution of rows `[B | C | u]`, which they join the state of. */
+  convolution(x: BufferSlice, shape: ConvolutionShape): BufferSlice {
+    const out = convolve(this.stream, x, shape);
+    this.appended = this.stream.length;
+    return out;
   }
 
   /** Allocates the result of a cheap operation on these values. */

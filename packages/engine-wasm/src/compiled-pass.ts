@@ -1,5 +1,6 @@
 import type { Decoder } from '@kv/engine';
 import type { AttentionShape, ProjectedRows } from './attention-code.ts';
+import type { ConvolutionShape } from './convolution-code.ts';
 import { BytecodeWriter } from './bytecode-writer.ts';
 import { writeProgram } from './compile.ts';
 import type { WasmRunnable } from './engine.ts';
@@ -8,12 +9,18 @@ import type { BufferSlice } from './layout.ts';
 import type { WeightArena } from './weight-arena.ts';
 import type { ThreadPool } from './thread-pool.ts';
 
+/** What a layer's code does between its programs: one of the two. */
+export interface MixerShape {
+  readonly attention?: AttentionShape;
+  readonly convolution?: ConvolutionShape;
+}
+
 /** The code of a pass: where each layer's code begins and its rows lie, and the rows after the last layer. */
 export interface CompiledPass extends LoadedCode {
   readonly starts: readonly number[];
-  /** Address after the code of each layer's queries, keys and values, and where these lie. */
+  /** Address after the code of the queries, keys and values of each layer that keeps slots, and where these lie. */
   readonly projected: readonly (ProjectedRows & { readonly end: number })[];
-  /** Address after the code of each layer's append of a block to its caches. */
+  /** Address after the code by which a block joins the cache, or the state, of each layer. */
   readonly appended: readonly number[];
   readonly rows: readonly BufferSlice[];
   /** The logits after the layers, if the same code computes them. */
@@ -35,7 +42,7 @@ export function compilePass(
   pool: ThreadPool,
   arena: WeightArena,
   { layers, head, config }: Decoder<WasmRunnable>,
-  shapes: readonly AttentionShape[],
+  mixers: readonly MixerShape[],
   { rows, apart, head: withHead }: PassShape,
 ): CompiledPass {
   const code = new BytecodeWriter(sizesOf(pool), rows, apart),
@@ -47,14 +54,16 @@ export function compilePass(
   for (const [l, { project, finish }] of layers.entries()) {
     offsets.push(stream.length);
     const x = places[l],
-      [q, k, v] = writeProgram(code, project.program, project.placed, [x]);
-    projected.push({ q, k, v, end: stream.length });
-    const attended = code.attention(q, k, v, shapes[l]);
+      given = writeProgram(code, project.program, project.placed, [x]),
+      [q, k, v] = given,
+      { attention, convolution } = mixers[l];
+    if (attention) projected.push({ q, k, v, end: stream.length });
+    const mixed = attention ? code.attention(q, k, v, attention) : code.convolution(q, convolution!); // one of the two
     appended.push(code.appended);
-    for (const room of new Set([q, k, v].map((place) => place.room))) stream.layout.give(room);
-    const [y] = writeProgram(code, finish.program, finish.placed, [x, attended]);
+    for (const room of new Set(given.map((place) => place.room))) stream.layout.give(room);
+    const [y] = writeProgram(code, finish.program, finish.placed, [x, mixed]);
     code.free(x);
-    code.free(attended);
+    code.free(mixed);
     places.push(y);
   }
   offsets.push(stream.length);

@@ -1,18 +1,18 @@
-import type { Decoder, HostState, PassOptions, BatchGroup } from '@kv/engine';
-import { rmsNorm, YIELD_AFTER, layersTogether } from '@kv/engine';
+import type { Decoder, HostState, KeptLayers, PassOptions, BatchGroup } from '@kv/engine';
+import { keptLayers, rmsNorm, slotModel, YIELD_AFTER, layersTogether } from '@kv/engine';
 import { range } from '@kv/core/shared';
 import { newestRows } from './block-hooks.ts';
 import type { BlockHooks, RowKeys, RowRange } from './block-hooks.ts';
 import { BytecodeWriter } from './bytecode-writer.ts';
-import type { AttentionShape } from './attention-code.ts';
 import { writeProgram } from './compile.ts';
-import { cacheBytes, PassBuffers } from './pass-buffers.ts';
+import { placeConvolution } from './convolution-code.ts';
+import { cacheBytes, nothingKept, PassBuffers } from './pass-buffers.ts';
 import type { WasmRunnable } from './engine.ts';
 import { install, sizesOf } from './install.ts';
 import type { LoadedCode } from './install.ts';
 import type { BufferSlice } from './layout.ts';
 import { compilePass } from './compiled-pass.ts';
-import type { CompiledPass } from './compiled-pass.ts';
+import type { CompiledPass, MixerShape } from './compiled-pass.ts';
 import { WeightArena } from './weight-arena.ts';
 import { LoadedLoops } from './loaded-loops.ts';
 import { nowhere, PassRun } from './pass-run.ts';
@@ -43,7 +43,7 @@ export class FusedPass {
   readonly store: HeapStore;
   readonly #decoder: Decoder<WasmRunnable>;
   readonly #arena: WeightArena;
-  readonly #shapes: readonly AttentionShape[];
+  readonly #mixers: readonly MixerShape[];
   readonly #buffers: PassBuffers[] = [];
   readonly #compiled = new Map<1 | typeof tile, CompiledPass>();
   readonly #heads = new Map<1 | typeof headRows, Head>();
@@ -62,28 +62,22 @@ export class FusedPass {
   constructor(pool: ThreadPool, decoder: Decoder<WasmRunnable>, exact: boolean) {
     [this.pool, this.#decoder, this.#arena] = [pool, decoder, new WeightArena(pool, false)];
     this.store = heapStore(pool);
-    const { layers, queryHeads, kvHeads, headDim, attention } = decoder.config,
+    const { queryHeads, kvHeads, headDim, attention } = decoder.config,
+      { all, slots } = keptLayers(decoder.config),
       { scale, softcap, windows } = attention;
     const eight = !exact && pool.kernels.eights(headDim) !== 0;
     this.#eight = eight;
     this.attends = headDim % 4 === 0;
-    this.#shapes = Array.from({ length: layers }, (_, layer) => {
-      const window = windows[layer] ?? Infinity,
-        cache = layer * cacheBytes(kvHeads);
-      return {
-        queryHeads,
-        kvHeads,
-        headDim,
-        scale,
-        softcap,
-        window: window === Infinity ? 0 : window,
-        layer,
-        cache,
-        eight,
-      };
+    this.#mixers = all.map(({ at }, l) => {
+      const { convolution } = decoder.layers[l],
+        window = windows[l] ?? Infinity,
+        heads = { queryHeads, kvHeads, headDim, scale, softcap, window: window === Infinity ? 0 : window };
+      return convolution
+        ? { convolution: placeConvolution(this.#arena, convolution, slots.length * cacheBytes(kvHeads) + 4 * at) }
+        : { attention: { ...heads, layer: at, cache: at * cacheBytes(kvHeads), eight } };
     });
     this.#loops = new LoadedLoops(pool);
-    const batched = new BatchedDecode(pool, decoder, this.#arena, this.#shapes, this.#loops, (...token) =>
+    const batched = new BatchedDecode(pool, decoder, this.#arena, this.#mixers, this.#loops, (...token) =>
       this.pass(...token),
     );
     this.#batched = batched;
@@ -122,21 +116,28 @@ export class FusedPass {
         return logits;
       }
       const x = this.#decoder.embed(ids),
-        D = this.#decoder.config.hidden,
-        all = this.#shapes.length,
+        { config } = this.#decoder,
+        { hidden: D } = config,
+        { slots, slotsBefore } = caches.kept,
+        all = this.#mixers.length,
+        frozen = frozenLayers(caches.kept, within),
         // after the last layer's keys and values, earlier rows are not read any more
         unread = caches.hidden ? 0 : ids.length - count;
       let copied: RowKeys | undefined;
       for (let from = 0, to: number; from < all; from = to) {
-        const slots = caches.layers[from].cache.length + ids.length,
-          together = afterLayers ? layersTogether(this.#decoder.config, slots, caches.context.form) : all;
-        to = Math.min(...[all, from + together, nextFrozen(within, from)]);
-        await this.#block(run, x, [from, to], { frozen: within?.frozen[from], copied, unread });
+        const first = slotsBefore[from],
+          held = (caches.layers[first]?.cache.length ?? 0) + ids.length,
+          together = afterLayers ? layersTogether(slotModel(config), held, caches.context.form) : all;
+        // ends with the last layer that keeps slots of those whose events run together
+        to = Math.min((slots[first + together - 1] ?? all) + 1, all, nextFrozen(frozen, from));
+        await this.#block(run, x, [from, to], { frozen: frozen[from], copied, unread });
+        const end = slotsBefore[to];
+        if (end === first) continue;
         copied =
-          within?.copies && to < all && freezes(within, to)
-            ? newestRows(caches.layers[to - 1].cache, ids.length, within.frozen[to])
+          within?.copies && end < slots.length && freezes(within.frozen[end])
+            ? newestRows(caches.layers[end - 1].cache, ids.length, within.frozen[end])
             : undefined;
-        const layers = [...range(from, to - from)];
+        const layers = [...range(first, end - first)];
         layers.forEach(free);
         await afterLayers?.(layers);
       }
@@ -163,15 +164,15 @@ export class FusedPass {
     x: Float32Array,
     [from, to]: RowRange,
     {
-      frozen: [first, last] = [0, 0],
+      frozen: [first, last],
       copied,
       unread,
-    }: { readonly frozen: RowRange | undefined; readonly copied: RowKeys | undefined; readonly unread: number },
+    }: { readonly frozen: RowRange; readonly copied: RowKeys | undefined; readonly unread: number },
   ): Promise<void> {
     const { buffers } = run,
       compiled = this.#code(tile),
       D = this.#decoder.config.hidden,
-      end = to === this.#shapes.length ? compiled.appended[to - 1] : undefined;
+      end = to === this.#mixers.length ? compiled.appended[to - 1] : undefined;
     /** Runs rows [from, to) in tiles that lie where the first layer reads them. */
     const tiles = async (
       [start, stop]: RowRange,
@@ -191,9 +192,9 @@ export class FusedPass {
       const { data, stride } = this.#rows(buffers, compiled, to, m);
       for (let r = 0; r < m; r++) part.set(data.subarray(r * stride, r * stride + D), r * D);
     };
-    run.open(from, to);
+    run.open(from, to, [first, last]);
     await tiles([0, first], live);
-    if (copied) await run.append(from, first, last - first, copied);
+    if (copied && run.caches.kept.all[from].kind === 'slots') await run.append(from, first, last - first, copied);
     else await tiles([first, last], (_, at, m) => run.append(from, at, m, compiled));
     await tiles([last, x.length / D], live);
   }
@@ -207,12 +208,12 @@ export class FusedPass {
     const { buffers, caches } = run,
       { hidden: D, vocab } = this.#decoder.config,
       compiled = this.#code(1),
-      all = this.#shapes.length;
+      all = this.#mixers.length;
     const end = count > 0 ? compiled.end : undefined;
     copyRows(this.#decoder.embed(ids), D, this.#rows(buffers, compiled, 0, 1), 1);
     if (views) await run.viewed(compiled, views, end);
     else {
-      run.open(0, all);
+      run.open(0, all, [0, 0]);
       await run.layers(compiled, 0, all, 0, 1, end);
     }
     if (caches.hidden) this.#hidden(caches, this.#rows(buffers, compiled, all, 1).data.slice(0, D));
@@ -236,7 +237,7 @@ export class FusedPass {
       const m = Math.min(headRows, count - at),
         head = this.#head(m === 1 ? 1 : headRows);
       copyRows(x.subarray(at * D), D, this.#place(buffers, head, head.x, m), m);
-      this.pool.call({ ...buffers.command(head, m, none, []), ...nowhere, position: 0 });
+      this.pool.call({ ...buffers.command(head, m, none, nothingKept), ...nowhere, position: 0 });
       const { data, stride } = this.#place(buffers, head, head.logits, m);
       for (let r = 0; r < m; r++) out.push(data.slice(r * stride, r * stride + vocab));
     }
@@ -255,7 +256,7 @@ export class FusedPass {
   #code(rows: 1 | typeof tile): CompiledPass {
     const known = this.#compiled.get(rows);
     if (known) return known;
-    const compiled = compilePass(this.pool, this.#arena, this.#decoder, this.#shapes, { rows, head: rows === 1 });
+    const compiled = compilePass(this.pool, this.#arena, this.#decoder, this.#mixers, { rows, head: rows === 1 });
     this.#compiled.set(rows, compiled);
     return compiled;
   }
@@ -283,12 +284,15 @@ interface FusedPassOptions
   readonly within?: BlockHooks | undefined;
 }
 
-const freezes = ({ frozen }: BlockHooks, layer: number): boolean => frozen[layer][0] < frozen[layer][1];
+const freezes = ([first, last]: RowRange): boolean => first < last;
+
+/** Returns the rows that each layer of the model freezes: one that keeps no slots, those of the last one below that does. */
+const frozenLayers = ({ all, slotsBefore }: KeptLayers, hooks: BlockHooks | undefined): readonly RowRange[] =>
+  all.map((_, l) => hooks?.frozen[slotsBefore[l + 1] - 1] ?? [0, 0]);
 
 /** Returns the layer before which layers from this one on must end, since it or the next one freezes rows. */
-function nextFrozen(hooks: BlockHooks | undefined, from: number): number {
-  if (!hooks) return Infinity;
-  if (freezes(hooks, from)) return from + 1;
-  const next = hooks.frozen.findIndex((_, l) => l > from && freezes(hooks, l));
+function nextFrozen(frozen: readonly RowRange[], from: number): number {
+  if (freezes(frozen[from])) return from + 1;
+  const next = frozen.findIndex((rows, l) => l > from && freezes(rows));
   return next < 0 ? Infinity : next;
 }

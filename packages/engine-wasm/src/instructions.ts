@@ -25,6 +25,7 @@ export const ops = {
   quadratic: 21,
   show: 22,
   loop: 23,
+  convolve: 24,
 } as const;
 
 /** How threads divide an operation on rows: each does all, or a share of rows or (for one row) of columns. */

@@ -1,4 +1,4 @@
-import type { LayerCache, Angles } from '@kv/engine';
+import type { LayerCache, Angles, HostState } from '@kv/engine';
 import type { LoadedCode } from './install.ts';
 import { formNumber } from './store.ts';
 import type { Command, ThreadPool } from './thread-pool.ts';
@@ -55,14 +55,14 @@ export class PassBuffers {
   }
 
   /**
-   * Returns the address words of a command: shared and per-thread memory, angles, caches, packed keys.
+   * Returns the address words of a command: shared and per-thread memory, angles, caches and states, packed keys.
    * @param shown layers that attend over some slots alone
    */
   command(
     { layout, code, end }: LoadedCode,
     rows: number,
     { rotary, cos, sin }: Angles,
-    caches: readonly LayerCache[],
+    { caches, states }: Kept,
     shown: readonly ShownSlots[] = [],
   ): Omit<Command, 'position' | 'queries' | 'window' | 'shares' | 'stride' | 'apart' | 'sums'> {
     const { heap } = this.pool,
@@ -77,7 +77,7 @@ export class PassBuffers {
       rows,
       cos: angles.byteOffset,
       sin: angles.byteOffset + 4 * half,
-      caches: caches.length === 0 ? 0 : this.#describe(caches, shown),
+      caches: caches.length + states.length === 0 ? 0 : this.#describe({ caches, states }, shown),
       packed:
         layout.rows === 1 ? 0 : this.#packed.at(Math.max(0, ...caches.map((cache) => this.#packedBytes(cache, rows)))),
     };
@@ -99,12 +99,12 @@ export class PassBuffers {
     return at;
   }
 
-  #describe(caches: readonly LayerCache[], shown: readonly ShownSlots[]): number {
-    const each = cacheBytes(caches[0].heads),
-      bytes = each * caches.length,
+  #describe(kept: Kept, shown: readonly ShownSlots[]): number {
+    const each = cacheBytes(kept.caches[0]?.heads ?? 0),
+      bytes = bytesOf(kept),
       at = this.#caches.at(bytes),
       words = this.pool.heap.words(at, bytes / 4);
-    describe(caches, words);
+    describe(kept, words);
     for (const { layer, lists } of shown) words[(layer * each) / 4 + listsAt] = lists;
     return at;
   }
@@ -152,9 +152,9 @@ export class PassBuffers {
     });
   }
 
-  /** Returns the words of rows that each have their own caches and position. */
-  rows(rows: readonly (readonly LayerCache[])[], positions: Uint32Array): Pick<Command, 'caches' | 'apart'> {
-    const each = (cacheBytes(rows[0][0].heads) * rows[0].length) / 4 + 1,
+  /** Returns the words of rows that each have their own caches, states and position. */
+  rows(rows: readonly Kept[], positions: Uint32Array): Pick<Command, 'caches' | 'apart'> {
+    const each = bytesOf(rows[0]) / 4 + 1,
       caches = this.#caches.at(4 * each * rows.length),
       words = this.pool.heap.words(caches, each * rows.length);
     for (const [r, row] of rows.entries()) {
@@ -179,9 +179,30 @@ export class PassBuffers {
   }
 }
 
-/** Writes what the kernels read of each layer's cache into words. */
-function describe(caches: readonly LayerCache[], words: Uint32Array): void {
-  const each = cacheBytes(caches[0].heads) / 4;
+/** What a sequence's layers keep. */
+interface Kept {
+  readonly caches: readonly LayerCache[];
+  readonly states: readonly Float32Array[];
+}
+/** What a command reads whose code neither attends nor carries states. */
+export const nothingKept: Kept = { caches: [], states: [] };
+/** Returns what the layers of a sequence keep. */
+export const keptOf = ({ layers, states }: Pick<HostState, 'layers' | 'states'>): Kept => ({
+  caches: layers.map(({ cache }) => cache),
+  states: states.all,
+});
+
+/** Returns the bytes of the words that describe it: those of each cache, then the address of each state. */
+const bytesOf = ({ caches, states }: Kept): number =>
+  cacheBytes(caches[0]?.heads ?? 0) * caches.length + 4 * states.length;
+
+/** Writes what the kernels read of each cache and state into words. */
+function describe({ caches, states }: Kept, words: Uint32Array): void {
+  const each = cacheBytes(caches[0]?.heads ?? 0) / 4;
+  words.set(
+    states.map(({ byteOffset }) => byteOffset),
+    each * caches.length,
+  );
   for (const [l, { keys, values, positions, capacity, lengths }] of caches.entries()) {
     words.set(
       [

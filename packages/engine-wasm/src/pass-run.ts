@@ -1,13 +1,13 @@
 import { sumOf } from '@kv/core/shared';
 import type { Decoder, HostState, PassOptions, WindowColumns } from '@kv/engine';
-import { addColumns, appendLayer, layerAttention, listShown, pauser, YIELD_AFTER } from '@kv/engine';
+import { addColumns, appendLayer, layerAttention, listShown, pauser, slotModel, YIELD_AFTER } from '@kv/engine';
 import { hiddenRanges } from './block-hooks.ts';
 import type { BlockHooks, RowKeys, RowRange } from './block-hooks.ts';
 import { alike } from './compiled-pass.ts';
 import type { CompiledPass } from './compiled-pass.ts';
 import type { WasmRunnable } from './engine.ts';
 import type { BufferSlice } from './layout.ts';
-import type { PassBuffers } from './pass-buffers.ts';
+import { keptOf, type PassBuffers } from './pass-buffers.ts';
 import { recordObservations } from './record-observations.ts';
 import { rowsAt } from './rows.ts';
 import type { LoadedLoops } from './loaded-loops.ts';
@@ -37,7 +37,7 @@ interface PassHooks {
   readonly within?: BlockHooks | undefined;
 }
 
-/** One pass over the caches of one sequence. */
+/** One pass over the caches of one sequence. Layers are the model's; those that keep slots are counted apart. */
 export class PassRun {
   readonly buffers: PassBuffers;
   readonly caches: HostState;
@@ -69,21 +69,28 @@ export class PassRun {
     this.#pool = buffers.pool;
   }
 
-  /** Returns whether views bound or choose what this pass sees in a layer. Attention over lists of slots sums no weights. */
+  /** Returns which of the layers that keep slots are among layers [from, to) of the model: those of this range. */
+  #slots(from: number, to: number): readonly [first: number, end: number] {
+    const { slotsBefore } = this.caches.kept;
+    return [slotsBefore[from], slotsBefore[to]];
+  }
+
+  /** Returns whether views bound or choose what this pass sees in a layer that keeps slots. Attention over lists of slots sums no weights. */
   #hides(l: number): boolean {
     const { within, views } = this.#hooks,
       shown = views?.[l];
     return (within?.bounds[l] ?? shown?.bounds ?? []).length > 0 || shown?.choice !== undefined;
   }
 
-  /** Makes room for all rows of the pass in the caches of layers [from, to), which freeze the same ones. */
-  open(from: number, to: number): void {
-    const { follows, weights = false, within } = this.#hooks,
+  /** Makes room for all rows of the pass in the caches of layers [from, to), which freeze these. */
+  open(from: number, to: number, frozen: RowRange): void {
+    const { follows, weights = false } = this.#hooks,
       m = this.#positions.length;
-    this.#frozen = within?.frozen[from] ?? [0, 0];
+    this.#frozen = frozen;
     const [first, last] = this.#frozen,
-      coming = m - (last - first);
-    for (let l = from; l < to; l++) {
+      coming = m - (last - first),
+      [start, end] = this.#slots(from, to);
+    for (let l = start; l < end; l++) {
       const { cache, block, ring, windowStats } = this.caches.layers[l];
       cache.grow(m);
       block?.fill(0);
@@ -123,18 +130,19 @@ export class PassRun {
   }
 
   /**
-   * Appends the keys and values of m rows, from row `at` of the pass on, to a layer: of rows that lie where the layer
-   * reads them, or as they are given.
+   * Lets m rows, from row `at` of the pass on, join the cache or the state of a layer: rows that lie where the layer
+   * reads them, or keys and values as they are given.
    */
   async append(l: number, at: number, m: number, from: CompiledPass | RowKeys): Promise<void> {
     await this.#hooks.between();
-    const { cache, accumulated, block } = this.caches.layers[l],
-      { progress } = this.caches.context,
+    const { kept, layers, context } = this.caches,
+      { progress } = context,
+      memory = kept.all[l].kind === 'slots' ? layers[kept.all[l].at] : undefined,
       positions = this.#positions.subarray(at, at + m);
-    if ('k' in from) cache.append(from.k, from.v, positions, progress.shift);
+    if ('k' in from) memory?.cache.append(from.k, from.v, positions, progress.shift);
     else {
       const command = this.#command(from, l, at, m);
-      cache.extend(positions, progress.shift);
+      memory?.cache.extend(positions, progress.shift);
       this.#pool.call({
         ...command,
         ...nowhere,
@@ -145,18 +153,22 @@ export class PassRun {
       const { qkv } = this.#decoder.rows;
       qkv[l] = qkv[l] + m;
     }
-    progress.countSlots(cache.length);
-    accumulated?.grow(cache.length);
-    block?.grow(cache.length);
+    if (memory) {
+      const { cache, accumulated, block } = memory;
+      progress.countSlots(cache.length);
+      accumulated?.grow(cache.length);
+      block?.grow(cache.length);
+    }
     await this.#pause();
   }
 
   /** Returns how many of `most` layers from this one on run by the same code, angles and statistics. */
   #alike(l: number, most: number): number {
     const count = alike(this.#decoder.config.ropes, l, most),
-      { layers } = this.caches,
-      { windows } = layers[l].windowStats;
-    for (let i = 1; i < count; i++) if (!alikeWindows(layers[l + i].windowStats.windows, windows)) return i;
+      { layers, kept } = this.caches,
+      [first, end] = this.#slots(l, l + count);
+    for (let s = first + 1; s < end; s++)
+      if (!alikeWindows(layers[s].windowStats.windows, layers[first].windowStats.windows)) return kept.slots[s] - l;
     return count;
   }
 
@@ -172,20 +184,15 @@ export class PassRun {
       { progress } = caches.context,
       { rotary, cos, sin } = this.#decoder.angles(l, progress.rotations(this.#positions), progress.rotaryLength),
       rows = (x: Float32Array): Float32Array => x.subarray((at * rotary) / 2, ((at + m) * rotary) / 2);
-    return buffers.command(
-      compiled,
-      m,
-      { rotary, cos: rows(cos), sin: rows(sin) },
-      caches.layers.map(({ cache }) => cache),
-      shown,
-    );
+    return buffers.command(compiled, m, { rotary, cos: rows(cos), sin: rows(sin) }, keptOf(caches), shown);
   }
 
   /** Returns the layers [from, to) that hide slots from m rows, and where it says which. */
   #hidden(from: number, to: number, at: number, m: number): ReturnType<PassBuffers['hidden']> {
     const positions = this.#positions.subarray(at, at + m),
-      ranges: (readonly [number, Uint32Array])[] = [];
-    for (let l = from; l < to; l++) {
+      ranges: (readonly [number, Uint32Array])[] = [],
+      [first, end] = this.#slots(from, to);
+    for (let l = first; l < end; l++) {
       const bounds = this.#hooks.within?.bounds[l] ?? [],
         words = bounds.length > 0 ? hiddenRanges(bounds, positions) : undefined;
       if (words) ranges.push([l, words]);
@@ -205,10 +212,12 @@ export class PassRun {
     end?: number,
   ): Promise<void> {
     const { caches, buffers } = this,
-      { config, rows } = this.#decoder,
+      { rows } = this.#decoder,
+      config = slotModel(this.#decoder.config),
       { counters, progress } = caches.context,
+      { slots, all } = caches.kept,
       positions = this.#positions,
-      last = caches.layers.length - 1,
+      last = slots.length - 1,
       at = { at: positions, positions };
     let shown: Parameters<PassBuffers['command']>[4];
     const run = (code: number, end: number, layer: number): void =>
@@ -216,8 +225,8 @@ export class PassRun {
         ...buffers.command(
           compiled,
           1,
-          this.#decoder.angles(layer, progress.rotations(positions), progress.rotaryLength),
-          caches.layers.map(({ cache }) => cache),
+          this.#decoder.angles(slots[layer], progress.rotations(positions), progress.rotaryLength),
+          keptOf(caches),
           shown,
         ),
         ...nowhere,
@@ -246,11 +255,12 @@ export class PassRun {
         );
       shown = [{ layer: l, lists }];
       countViews(counters, { slots: (config.queryHeads / lengths.length) * sumOf(lengths), numbers: 0 });
-      for (const count of [rows.qkv, rows.output, rows.gateUp, rows.down]) count[l] = count[l] + 1;
       counters.fused++;
       await this.#pause();
     }
-    run(compiled.projected[last].end, end ?? compiled.starts[last + 1], last);
+    run(compiled.projected[last].end, end ?? compiled.starts[all.length], last);
+    for (const count of [rows.qkv, rows.output, rows.gateUp, rows.down])
+      for (const l of all.keys()) count[l] = count[l] + 1;
   }
 
   #row(compiled: CompiledPass, place: BufferSlice, heads: number): Float32Array {
@@ -265,17 +275,18 @@ export class PassRun {
     const { caches, buffers } = this,
       { progress, counters } = caches.context,
       positions = this.#positions.subarray(at, at + m),
-      layers = caches.layers.slice(from, to),
+      [start, stop] = this.#slots(from, to),
+      layers = caches.layers.slice(start, stop),
       { config, rows } = this.#decoder,
       { queryHeads: H, headDim: d } = config,
-      rotating = layers.findIndex((_, i) => config.ropes[from + i].rotary > 0),
+      rotating = config.ropes.slice(from, to).findIndex(({ rotary }) => rotary > 0),
       [first, last] = this.#frozen;
     // queries that later ones push out of every ring need not be kept
     const left = this.#positions.length - at - m - (at < first ? last - first : 0),
       widest = Math.max(0, ...layers.map(({ ring }) => ring?.window ?? 0)),
       window = left >= widest ? 0 : Math.min(m, widest),
       counted = layers.some(({ accumulated, block }) => accumulated || block),
-      { windows } = layers[0].windowStats,
+      windows = layers[0]?.windowStats.windows ?? [],
       starts = windows.map(({ queries }, i) => ({ i, since: this.#positions.length - queries - at })),
       // those that look at some of these rows
       some = starts.filter(({ since }) => since < m),
@@ -290,26 +301,31 @@ export class PassRun {
       progress.countSlots(cache.length);
     }
     const { views, loops } = this.#hooks,
-      shown = views && placeViews(buffers, 0, command.caches, loops, caches, views.slice(from, to)),
-      slots = Math.max(...layers.map(({ cache }) => cache.length)),
+      shown =
+        views && stop > start
+          ? placeViews(buffers, 0, command.caches, loops, caches, views.slice(start, stop))
+          : undefined,
+      slots = Math.max(0, ...layers.map(({ cache }) => cache.length)),
       queries = window === 0 ? 0 : buffers.queries.at(4 * caches.layers.length * window * H * d),
       shares = sums.length > 0 ? buffers.shares(caches.layers.length * sums.length, H, slots) : nowhere;
     // sums count the weights of all rows, so that none goes unread
     const appended = compiled.appended[to - 1],
-      stop = end === appended && sums.length > 0 ? compiled.starts[to] : end,
-      unread = stop === appended;
+      until = end === appended && sums.length > 0 ? compiled.starts[to] : end,
+      unread = until === appended;
     this.#pool.call({
       ...{ ...command, ...nowhere, ...shares, queries, window },
       sums: sums.length > 0 ? buffers.sums(sums) : 0,
       code: compiled.starts[from],
-      end: stop,
+      end: until,
       position: positions[0],
     });
     if (shown) countViews(counters, shown());
     for (let l = from; l < to; l++) {
       const { qkv, output, gateUp, down } = rows;
       for (const count of unread && l === to - 1 ? [qkv] : [qkv, output, gateUp, down]) count[l] = count[l] + m;
-      const layer = layers[l - from],
+    }
+    for (let l = start; l < stop; l++) {
+      const layer = layers[l - start],
         counts = shares.shares + 4 * l * sums.length * H * shares.stride;
       recordObservations(this.#pool.heap, layer, config, positions, progress.shift, {
         queries: queries + 4 * l * window * H * d,

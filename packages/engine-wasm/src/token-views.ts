@@ -2,7 +2,7 @@ import { KvError } from '@kv/core';
 import { countBelow, sumOf } from '@kv/core/shared';
 import type { LayerContext, StateSpec, ViewChoice } from '@kv/core';
 import type { AttentionCounters, HostState, LayerMemory, PassOptions, ViewReads } from '@kv/engine';
-import { viewsActing } from '@kv/engine';
+import { slotModel, viewsActing } from '@kv/engine';
 import { boundsOf, joinedContext } from './shown-bounds.ts';
 import type { LoadedLoops } from './loaded-loops.ts';
 import type { PassBuffers } from './pass-buffers.ts';
@@ -74,7 +74,7 @@ export function placeViews(
   views: TokenViews,
 ): () => ViewReads {
   const { heap, threads } = buffers.pool,
-    { windows } = caches.context.model.config.attention,
+    { windows } = slotModel(caches.context.model.config).attention,
     [{ at: first }] = views,
     { queryHeads: H, kvHeads: G, headDim: d } = first,
     longest = Math.max(...views.map(({ at: { layer } }) => caches.layers[layer].cache.length)),

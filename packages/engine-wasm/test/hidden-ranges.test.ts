@@ -82,7 +82,7 @@ test.each(modules)(
               loaded,
               m,
               { rotary: 0, cos: new Float32Array(0), sin: new Float32Array(0) },
-              [cache],
+              { caches: [cache], states: [] },
               ranges && buffers.hidden([[0, ranges]]),
             ),
             before = [...cache.lengths];

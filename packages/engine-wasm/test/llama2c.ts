@@ -1,7 +1,7 @@
 import type { ModelConfig } from '@kv/checkpoints';
 import { createDecoder, hostDecoder } from '@kv/engine';
 import type { HostDecoder, Engine } from '@kv/engine';
-import { matrixOf } from '@kv/checkpoints';
+import { matrixOf, onlyAttention } from '@kv/checkpoints';
 
 /**
  * A decoder from a llama2.c checkpoint: its pairs (2i, 2i + 1) become (i, i + d/2) by permuting the rows of q and k.
@@ -14,6 +14,7 @@ export async function loadLlama2c(bytes: Uint8Array, engine: Engine): Promise<Ho
   const config: ModelConfig = {
     architecture: 'llama',
     layers,
+    mixers: onlyAttention(layers),
     queryHeads,
     kvHeads,
     headDim,

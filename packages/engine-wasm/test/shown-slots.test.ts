@@ -84,7 +84,7 @@ test.each(modules)(
           buffers = new PassBuffers(pool, false),
           { at: lists } = buffers.lists(H, slots, (to, stride) => listShown(visible, cache, H, position, to, stride)),
           angles = { rotary: 0, cos: new Float32Array(0), sin: new Float32Array(0) },
-          command = buffers.command(loaded, 1, angles, [cache], [{ layer: 0, lists }]);
+          command = buffers.command(loaded, 1, angles, { caches: [cache], states: [] }, [{ layer: 0, lists }]);
         // keys and values are in the cache already: what lies in their rows is not read, nor is the layer's window
         for (const [i, x] of [q, unused, unused].entries())
           copyRows(x, x.length, rowsAt(pool.heap, command, rows[i], 1), 1);

@@ -154,7 +154,7 @@ test.each(modules)('%s: a token joins a cache of any form, and attends as plain 
         loaded = install(pool, arena, code),
         buffers = new PassBuffers(pool, false),
         angles = { rotary: 0, cos: new Float32Array(0), sin: new Float32Array(0) },
-        command = buffers.command(loaded, 1, angles, [inside]),
+        command = buffers.command(loaded, 1, angles, { caches: [inside], states: [] }),
         shares = buffers.shares(1, H, inside.length + 1);
       for (const [i, x] of [q, k, v].entries()) copyRows(x, x.length, rowsAt(pool.heap, command, rows[i], 1), 1);
       pool.call({ ...command, ...nowhere, ...shares, position: n });

@@ -50,6 +50,8 @@ export { angleFrequencies, createAngles } from './decoder/angles.ts';
 export { createDecoder, expectIds } from './decoder/decoder.ts';
 export type { Decoder, DecoderLayer } from './decoder/decoder.ts';
 export { toHeads, turnRows } from './decoder/heads.ts';
+export { keptLayers, slotModel, stateBytes } from './decoder/keeps.ts';
+export type { Keeps, KeptLayers } from './decoder/keeps.ts';
 export { referenceEngine } from './decoder/linear-engine.ts';
 export type {
   Angles,
@@ -63,11 +65,13 @@ export type {
 } from './decoder/program.ts';
 export { finishProgram, headProgram, projectProgram } from './decoder/programs.ts';
 export { rmsNorm } from './decoder/rows.ts';
+export { shortConvolution } from './decoder/short-convolution.ts';
+export type { ConvolutionKernel } from './decoder/short-convolution.ts';
 export { decode, generate } from './generate/generate.ts';
 export type { GenerateResult } from './generate/generate.ts';
 export type { Generation } from './generate/generation.ts';
 export { decodingPolicy } from './generate/policies.ts';
-export { createPrefixStore } from './generate/prefix-store.ts';
+export { createPrefixStore, snapshotsOfPrefix } from './generate/prefix-store.ts';
 export type { PrefixOptions, PrefixStore } from './generate/prefix-store.ts';
 export type { Report } from './generate/report.ts';
 export { StopText } from './generate/stop-text.ts';
@@ -78,6 +82,7 @@ export { HostCaches, layerPasses } from './host/host-caches.ts';
 export type { TokenPasses } from './host/host-caches.ts';
 export type { HostState } from './host/host-state.ts';
 export { LayerMemory } from './host/layer.ts';
+export { LayerStates } from './host/layer-states.ts';
 export { outputNormOf, outputNorms } from './host/output-norms.ts';
 export type { OutputNorm } from './host/output-norms.ts';
 export { frozenRows } from './host/frozen.ts';
@@ -95,6 +100,8 @@ export { joinEvents } from './memory/active-policy.ts';
 export type { ActivePolicy, EventResult, EventTimes } from './memory/active-policy.ts';
 export { layersTogether } from './memory/event-groups.ts';
 export { BatchBarrier, BatchSlot } from './memory/batch-barrier.ts';
+export { spread } from './memory/carried-states.ts';
+export type { CarriedStates } from './memory/carried-states.ts';
 export type {
   EventRequest,
   LayerEviction,

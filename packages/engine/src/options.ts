@@ -158,6 +158,11 @@ export const SEQUENCE = {
   ),
   cache: { ...CACHE, otherwise: "the model's" },
   mostOperations: maybe(number(0, 'Most operations of a piece at once, on the host.', { above: 0 }), 'no limit'),
+  snapshots: whole(
+    0,
+    'snapshots',
+    "Snapshots to hold, where layers carry states, at the ends of a prompt's parts: copies of fewer tokens start at these.",
+  ),
   start: object<SequenceStart>('a start', 'What a copy or a loaded sequence starts with.', 'an empty sequence'),
 };
 

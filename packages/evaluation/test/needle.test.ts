@@ -1,5 +1,6 @@
 import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { onlyAttention } from '@kv/checkpoints';
 import { SHAPE, writeTinyModel } from '@kv/model-testing';
 import { compile } from '@kv/core/engine';
 import { loadModel, Sequence } from '@kv/models';
@@ -40,7 +41,11 @@ const settings: NeedleSettings = {
   block: undefined,
 };
 const keeps = (evicts: boolean): RetentionBounds => ({ evicts, least: () => 0 });
-const arms = armsOf(settings, [keeps(false), keeps(true), keeps(true)], { ...SHAPE, headDim: 8 }),
+const arms = armsOf(settings, [keeps(false), keeps(true), keeps(true)], {
+    ...SHAPE,
+    mixers: onlyAttention(SHAPE.layers),
+    headDim: 8,
+  }),
   jobs = jobsOf(settings);
 const never = new AbortController().signal;
 let bench: NeedleBench, results: NeedleResult[];

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { readSafetensors, bytesSource, checkpointWeights, dense, parseConfig } from '@kv/checkpoints';
+import { readSafetensors, bytesSource, checkpointWeights, dense, onlyAttention, parseConfig } from '@kv/checkpoints';
 import { loadModel, type ModelConfig, type Weights } from '../src/index.ts';
 import { f32Bytes, writeSafetensors, type TensorBytes } from '@kv/model-testing/safetensors-file';
 import { reference, referenceJson } from '@kv/model-testing/reference';
@@ -17,6 +17,7 @@ describe('parseConfig', () => {
     expect(config).toEqual({
       architecture: 'llama',
       layers: 4,
+      mixers: onlyAttention(4),
       queryHeads: 4,
       kvHeads: 2,
       headDim: 16,
@@ -91,6 +92,19 @@ describe('parseConfig', () => {
     [{ model_type: 'smollm3', no_rope_layers: [1, 0] }],
     [{ model_type: 'granite', residual_multiplier: 0 }],
     [{ model_type: 'olmo2', hidden_act: 'relu' }],
+    [{ model_type: 'lfm2', layer_types: ['conv', 'full_attention'] }],
+    [{ model_type: 'lfm2', layer_types: ['conv', 'conv', 'conv', 'sliding_attention'] }],
+    [{ model_type: 'lfm2', layer_types: ['conv', 'conv', 'conv', 'conv'] }],
+    [{ model_type: 'lfm2', full_attn_idxs: [1, 4] }],
+    [{ model_type: 'lfm2', full_attn_idxs: 2 }],
+    [{ model_type: 'lfm2', full_attn_idxs: [1], conv_L_cache: 1 }],
+    [{ model_type: 'lfm2', full_attn_idxs: [1], conv_L_cache: 2 ** 30 }],
+    [{ model_type: 'lfm2', full_attn_idxs: [1], conv_bias: 'no' }],
+    [{ model_type: 'lfm2', block_ffn_dim_multiplier: -1 }],
+    [{ model_type: 'lfm2', block_ffn_dim_multiplier: 1e-9 }],
+    [{ model_type: 'lfm2', block_multiple_of: 0 }],
+    [{ model_type: 'lfm2_moe', num_experts: 32 }],
+    [{ model_type: 'lfm3', use_attention_gate: true }],
     [{ quantization_config: { quant_method: 'awq', bits: 4 } }],
     [{ rope_parameters: { rope_type: 'yarn', factor: -1, original_max_position_embeddings: 64 } }],
     [{ num_hidden_layers: 2 ** 30 }],
@@ -112,6 +126,7 @@ describe('checkpointWeights', () => {
   const config: ModelConfig = {
     architecture: 'llama',
     layers: 1,
+    mixers: onlyAttention(1),
     queryHeads: 2,
     kvHeads: 1,
     headDim: 2,
@@ -188,7 +203,7 @@ describe('checkpointWeights', () => {
     ['a bias missing', () => undefined, { biases: { qkv: true, output: false, ffn: false } }],
     ['a bias', (t) => (t[`${layer}.self_attn.k_proj.bias`] = tensor(2)), {}],
     ['a layer too many', (t) => (t['model.layers.1.input_layernorm.weight'] = tensor(4)), {}],
-    ['a layer too few', () => undefined, { layers: 2 }],
+    ['a layer too few', () => undefined, { layers: 2, mixers: onlyAttention(2) }],
     [
       'a number that is not finite',
       (t) => (t['model.norm.weight'] = { dtype: 'F32', shape: [4], bytes: f32Bytes([1, 2, NaN, 4]) }),

@@ -5,7 +5,7 @@ import { snapkv } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
 import { expect, test } from 'vitest';
 import { loadModel, Sequence } from '../src/index.ts';
-import { matrixOf } from '@kv/checkpoints';
+import { matrixOf, onlyAttention } from '@kv/checkpoints';
 import type { Model, Weights } from '../src/index.ts';
 import { wasmRuntime } from '@kv/engine-wasm';
 import { modules } from './modules.ts';
@@ -49,6 +49,7 @@ async function randomModel(layers: number, window: number): Promise<{ model: Mod
   const config = {
     ...base,
     layers,
+    mixers: onlyAttention(layers),
     queryHeads: H,
     kvHeads: G,
     headDim: d,

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { onlyAttention } from '@kv/checkpoints';
 import { cacheForms, tokenBytes } from '@kv/engine';
 import { blocksOf, runBlock } from '@kv/model-testing/readme';
 import { expect, test } from 'vitest';
@@ -31,7 +32,7 @@ test('the table of stored forms has the bytes of SmolLM2', () => {
   expect(rows).toEqual(
     Object.keys(cacheForms).map((form) => [
       form,
-      tokenBytes(form as models.CacheForm, { layers: 30, kvHeads: 3, headDim: 64 }).toLocaleString('en'),
+      tokenBytes(form as models.CacheForm, { mixers: onlyAttention(30), kvHeads: 3, headDim: 64 }).toLocaleString('en'),
     ]),
   );
 });

@@ -9,7 +9,7 @@ import { describe, expect, test } from 'vitest';
 import { cpuRuntime, generate, hostRuntime, loadModel } from '../src/index.ts';
 import type { GenerateResult, HostModel } from '../src/index.ts';
 import type { Program, RunningHostModel, Runtime } from '@kv/engine';
-import { openCheckpoint, matrixOf } from '@kv/checkpoints';
+import { openCheckpoint, matrixOf, onlyAttention } from '@kv/checkpoints';
 import { wasmEngine, wasmRuntime } from '@kv/engine-wasm';
 import { modules } from './modules.ts';
 import { families, fixture } from '@kv/model-testing/fixture';
@@ -255,6 +255,7 @@ test('heads of a width that the module does not attend to go layer by layer, and
         ...base,
         ...{ layers, queryHeads: H, kvHeads: G, headDim: d, hidden: D, ffn, tied: true },
         attention: { scale: d ** -0.5, windows: [] },
+        mixers: onlyAttention(layers),
         ropes: Array.from({ length: layers }, () => ({ ...base.ropes[0], rotary: d })),
       },
       tokenizer,

@@ -4,6 +4,7 @@ import { expect, test } from 'vitest';
 import { createDecoder, hostDecoder } from '@kv/engine';
 import { loadModel } from '../src/index.ts';
 import type { Weights } from '../src/index.ts';
+import { onlyAttention } from '@kv/checkpoints';
 import type { Matrix } from '@kv/checkpoints';
 import { emptyCaches, run } from '@kv/engine-testing/run';
 import { wasmEngine } from '@kv/engine-wasm';
@@ -72,6 +73,7 @@ test('loading takes at most 1.2 times the weights as held, and one tensor; runni
       {
         ...base,
         layers,
+        mixers: onlyAttention(layers),
         queryHeads: H,
         kvHeads: G,
         headDim: d,

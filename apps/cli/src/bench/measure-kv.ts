@@ -1,6 +1,6 @@
 import type { Policy } from '@kv/core';
 import { compile } from '@kv/core/engine';
-import { keyValueBytes, viewsActing } from '@kv/engine';
+import { keyValueBytes, slotModel, viewsActing } from '@kv/engine';
 import { loadModel, Sequence } from '@kv/models';
 import type { Budget, CacheForm, CacheUsage, Model } from '@kv/models';
 import { openRuntime } from '../engine.ts';
@@ -76,7 +76,7 @@ async function underViews(
 ): Promise<ViewRun> {
   const ids = prompts[prompts.length - 1],
     [full, viewed] = [new Sequence(model), new Sequence(model)],
-    { layers, queryHeads, headDim, attention } = model.config,
+    { layers, queryHeads, headDim, attention } = slotModel(model.config),
     pair = keyValueBytes(model.cacheForm, headDim),
     ratios: number[] = [];
   try {

@@ -3,7 +3,7 @@ import type { ResolvedOptions } from '@kv/core';
 import { budgetOption, compile } from '@kv/core/engine';
 import { bytesText } from '@kv/core/shared';
 import { openCheckpoint } from '@kv/checkpoints';
-import { CACHE, formOf } from '@kv/engine';
+import { CACHE, formOf, slotModel } from '@kv/engine';
 import type { Budget, ModelConfig } from '@kv/models';
 import { Command } from 'commander';
 import { colors as pc } from '../colors.ts';
@@ -64,8 +64,8 @@ export const explainCommand = (terminal: Terminal): Command =>
           const text = options.json
             ? JSON.stringify(rows)
             : options.markdown
-              ? deviceTable(rows, config.layers)
-              : deviceText(rows, config.layers, lineWidth(terminal.stdout));
+              ? deviceTable(rows, slotModel(config).layers)
+              : deviceText(rows, slotModel(config).layers, lineWidth(terminal.stdout));
           terminal.stdout.write(`${text}\n`);
           return;
         }
@@ -113,6 +113,7 @@ function sheet(p: Prediction, length: number, width: number): string {
       `${bytesText(bytes.before)} before, ${bytesText(bytes.after)} after (${share(bytes.after, bytes.before)}), at most ${bytesText(bytes.peak)} on the way`,
     ],
     ['in other forms', others(p)],
+    ...(bytes.carried === 0 ? [] : [['states of layers', `${bytesText(bytes.carried)}, whatever the length`] as const]),
     [
       'also held',
       `last queries ${bytesText(bytes.rings)}, sums of attention ${bytesText(bytes.statistics)}, numbers of pieces ${bytesText(bytes.states)}${bytes.decoded === 0 ? '' : `, a layer as pieces read it ${bytesText(bytes.decoded)}`}`,

@@ -3,10 +3,20 @@ import { sumOf } from '@kv/core/shared';
 import type { AnySignal, Budget } from '@kv/core';
 import { isState, signalKey } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
+import { slotLayers } from '@kv/checkpoints';
 import { planGpu } from '@kv/gpu';
 import { shapeCosts } from '@kv/engine-webgpu';
 import type { ShapeCosts } from '@kv/engine-webgpu';
-import { keyValueBytes, predictViews, tokenBytes, viewsActing, waits, windowOf } from '@kv/engine';
+import {
+  keyValueBytes,
+  predictViews,
+  slotModel,
+  stateBytes,
+  tokenBytes,
+  viewsActing,
+  waits,
+  windowOf,
+} from '@kv/engine';
 import type { CacheForm, CacheUsage, ModelConfig } from '@kv/models';
 import { hostOnly } from '../engine.ts';
 import { otherForms, predictCache, type OtherForm } from './cache-bytes.ts';
@@ -34,6 +44,8 @@ export interface Prediction {
     readonly rings: number;
     readonly statistics: number;
     readonly states: number;
+    /** States that layers without slots carry, whatever the length. */
+    readonly carried: number;
     /** Keys and values of one layer as f32, which pieces read, where they are not stored so. */
     readonly decoded: number;
   };
@@ -72,13 +84,14 @@ export const plannedCosts = (config: ModelConfig): Promise<ShapeCosts> => shapeC
  */
 export async function predict(
   policy: CompiledPolicy,
-  config: ModelConfig,
+  model: ModelConfig,
   length: number,
   given: Budget,
   form: CacheForm,
   costs?: ShapeCosts,
 ): Promise<Prediction> {
-  const { layers: L, queryHeads: H, kvHeads: G, headDim: d, maxPositions } = config;
+  const config = slotModel(model),
+    { layers: L, queryHeads: H, kvHeads: G, headDim: d, maxPositions } = config;
   if (length > maxPositions)
     throw new KvError('--length', `expected at most ${maxPositions} tokens, the context of the model, got ${length}`);
   const { budget, budgets, plan, events, before, after, peak } = predictCache(policy, config, length, given, form),
@@ -91,10 +104,10 @@ export async function predict(
         policy.needs.filter(({ id, cost, provide }) => cost === 'pass' && !provide && id !== 'attention.accumulated')
           .length;
   const kept = sumOf(budgets.flat());
-  const prefill = length * perToken(config) + L * H * d * length * (length + 1);
+  const prefill = length * perToken(model) + L * H * d * length * (length + 1);
   const question = { length, budget, events, multiplyAdds: prefill };
   const views = viewsActing(policy, 'decode').length > 0 ? readByViews(policy, config, length, form) : undefined;
-  const { device, calls } = await onDevice(policy, config, question, costs ?? (await plannedCosts(config)));
+  const { device, calls } = await onDevice(policy, config, question, costs ?? (await plannedCosts(model)));
   const refused = hostOnly([policy]);
   return {
     policy: policy.label === '' ? 'full' : policy.label,
@@ -113,6 +126,7 @@ export async function predict(
         : []),
       ...(plan?.notes ?? []),
       ...windowNotes(config, length),
+      ...stateNotes(model),
     ],
     cache: { form, bytesPerToken: tokenBytes(form, config) },
     otherForms: otherForms(policy, config, length, given, form),
@@ -122,14 +136,15 @@ export async function predict(
       peak,
       rings: window === 0 ? 0 : L * window * (H * d * 4 + 4),
       statistics: sums * heldByAll * 4,
-      states: stateBytes(policy, config, length),
+      states: pieceBytes(policy, config, length),
+      carried: stateBytes(model),
       decoded: events && form !== 'f32' ? 4 * G * d * Math.max(...held) * partsRead(policy) : 0,
     },
     multiplyAdds: {
       prefill,
       passes: L * H * d * length * window,
-      tokenBefore: perToken(config) + 2 * H * d * heldByAll,
-      tokenAfter: perToken(config) + (views ? 2 * d * views.slots + views.numbers : (2 * H * d * kept) / G),
+      tokenBefore: perToken(model) + 2 * H * d * heldByAll,
+      tokenAfter: perToken(model) + (views ? 2 * d * views.slots + views.numbers : (2 * H * d * kept) / G),
     },
     ...(views !== undefined && { views }),
     operations: countsOf(calls.filter((name) => name !== 'from')),
@@ -164,6 +179,16 @@ function windowNotes({ layers, attention: { windows } }: ModelConfig, length: nu
   return [`${short.length} of ${layers} layers have a sliding window of ${sizes} and never hold more slots than that`];
 }
 
+/** Notes on layers that keep no slots. */
+function stateNotes({ layers, mixers }: ModelConfig): readonly string[] {
+  const slots = slotLayers({ mixers }).length;
+  return slots === layers
+    ? []
+    : [
+        `${slots} of ${layers} layers keep slots, and the policy sees these alone: the others carry a state of fixed size`,
+      ];
+}
+
 function countsOf(names: readonly string[]): Readonly<Record<string, number>> {
   const counts: Record<string, number> = {};
   for (const name of names) counts[name] = (counts[name] ?? 0) + 1;
@@ -171,8 +196,15 @@ function countsOf(names: readonly string[]): Readonly<Record<string, number>> {
 }
 
 /** Returns the multiply-adds of the matrix products of one token, the head included. */
-const perToken = ({ layers, queryHeads, kvHeads, headDim, hidden, ffn, vocab }: ModelConfig): number =>
-  layers * (hidden * headDim * (2 * queryHeads + 2 * kvHeads) + 3 * hidden * ffn) + hidden * vocab;
+const perToken = ({ layers, mixers, queryHeads, kvHeads, headDim, hidden, ffn, vocab }: ModelConfig): number =>
+  mixers.reduce(
+    (sum, mixer) =>
+      sum +
+      (mixer.kind === 'attention'
+        ? hidden * headDim * (2 * queryHeads + 2 * kvHeads)
+        : mixer.channels * (4 * hidden + mixer.kernel)),
+    layers * 3 * hidden * ffn + hidden * vocab,
+  );
 
 /** Whether a signal needs another pass over the model. */
 export const secondPass = ({ cost, provide }: AnySignal): boolean => cost === 'pass' && provide !== undefined;
@@ -192,7 +224,7 @@ function passesOf({ needs }: CompiledPolicy, window: number): readonly string[] 
 const partsRead = ({ needs }: CompiledPolicy): number =>
   new Set(needs.flatMap(({ id }) => (id === 'keys' ? 'keys' : id.startsWith('values') ? 'values' : []))).size;
 
-function stateBytes({ needs }: CompiledPolicy, { layers, queryHeads, kvHeads }: ModelConfig, length: number): number {
+function pieceBytes({ needs }: CompiledPolicy, { layers, queryHeads, kvHeads }: ModelConfig, length: number): number {
   return needs.filter(isState).reduce((sum, signal) => {
     const { kind, rows, width = 1 } = signal.state,
       columns = { slot: length, position: length, unit: 1, sequence: width }[kind];

@@ -2,6 +2,10 @@
 export interface Architecture {
   /** Its `general.architecture` in GGUF files. */
   readonly gguf: string;
+  /** Names of tensors: Llama's, or those of LFM2. */
+  readonly names: 'llama' | 'lfm2';
+  /** Whether layers may have a short convolution instead of attention, as `layer_types` or `full_attn_idxs` says. */
+  readonly shortConvolutions: boolean;
   /** Whether q, k, v and gate, up are each stored as one fused matrix. */
   readonly fused: boolean;
   /** Normalisation of q and k before rotation: per head, or over all heads of a token together. */
@@ -18,6 +22,10 @@ export interface Architecture {
   readonly multipliers: boolean;
   /** Present if scores and logits may be soft-capped, with the caps that apply where config.json gives none. */
   readonly softcaps?: { readonly scores?: number; readonly logits?: number };
+  /** Fields of config.json whose names differ; of several that are present, the first counts. */
+  readonly fields: Readonly<Record<'ffn' | 'normEps' | 'tied', readonly string[]>>;
+  /** Whether `block_` fields change the width of the feed-forward layer. */
+  readonly adjustedFfn: boolean;
   /** Activation of the feed-forward gate where config.json gives none. */
   readonly activation: 'silu' | 'gelu';
   /** Which products add a bias: always, never, or as the named field of config.json says. */
@@ -60,12 +68,15 @@ export type ArchitectureName =
   | 'gemma3_text'
   | 'smollm3'
   | 'olmo2'
-  | 'granite';
+  | 'granite'
+  | 'lfm2';
 
 type Bias = boolean | 'attention_bias' | 'mlp_bias';
 
 const llama: Architecture = {
   gguf: 'llama',
+  names: 'llama',
+  shortConvolutions: false,
   fused: false,
   qkNorm: 'none',
   norms: 'before',
@@ -73,6 +84,8 @@ const llama: Architecture = {
   scaledEmbedding: false,
   scale: 'head',
   multipliers: false,
+  fields: { ffn: ['intermediate_size'], normEps: ['rms_norm_eps'], tied: ['tie_word_embeddings'] },
+  adjustedFfn: false,
   activation: 'silu',
   biases: { qkv: 'attention_bias', output: 'attention_bias', ffn: 'mlp_bias' },
   windows: 'none',
@@ -165,5 +178,21 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
     gguf: 'granite',
     scale: 'attention_multiplier',
     multipliers: true,
+  },
+  lfm2: {
+    ...llama,
+    gguf: 'lfm2',
+    names: 'lfm2',
+    shortConvolutions: true,
+    qkNorm: 'head',
+    fields: {
+      ffn: ['block_ff_dim', 'intermediate_size'],
+      normEps: ['norm_eps'],
+      tied: ['tie_embedding', 'tie_word_embeddings'],
+    },
+    adjustedFfn: true,
+    biases: unbiased,
+    interleavedInGguf: false,
+    defaults: { normEps: 1e-5, maxPositions: 128_000, tied: true, theta: 1e6 },
   },
 };

@@ -1,6 +1,7 @@
 import { KvError } from '@kv/core';
 import { architectures, type Architecture, type ArchitectureName } from './architectures.ts';
 import { boolean, integer, object, optional, positive, show, type JsonFields } from '../read/fields.ts';
+import { parseMixers, type Mixer } from './mixers.ts';
 import { parseRope, ropesByLayer, type RopeConfig } from './rope-config.ts';
 import { unknownArchitecture } from './unknown-architecture.ts';
 
@@ -9,9 +10,11 @@ export interface ModelConfig {
   /** Its `model_type`, a row of `architectures`. */
   readonly architecture: ArchitectureName;
   readonly layers: number;
-  /** Query heads H of a layer. */
+  /** What mixes the tokens of each layer: attention, or something that keeps a state instead of slots. */
+  readonly mixers: readonly Mixer[];
+  /** Query heads H of a layer with attention. */
   readonly queryHeads: number;
-  /** KV heads G of a layer. */
+  /** KV heads G of a layer with attention. */
   readonly kvHeads: number;
   /** Channels d of a head. */
   readonly headDim: number;
@@ -21,7 +24,7 @@ export interface ModelConfig {
   readonly ffn: number;
   /** Rows of the embedding; token ids are below it. */
   readonly vocab: number;
-  /** RoPE of each layer; layers with the same rotation share one object. */
+  /** RoPE of each layer; layers with the same rotation share one object. A layer without attention rotates nothing. */
   readonly ropes: readonly RopeConfig[];
   readonly attention: AttentionConfig;
   /** Which products add a bias. */
@@ -54,7 +57,7 @@ export interface AttentionConfig {
   readonly scale: number;
   /** Scores become `cap * tanh(score / cap)`. */
   readonly softcap?: number;
-  /** Positions that a query sees in each layer, its own included; Infinity for all. */
+  /** Positions that a query sees in each layer, its own included; Infinity for all, and where there is no attention. */
   readonly windows: readonly number[];
 }
 
@@ -105,19 +108,25 @@ export function parseConfig(json: unknown, where: string): ModelConfig {
   const layers = integer(fields, 'num_hidden_layers', where, undefined, mostLayers);
   const vocab = integer(fields, 'vocab_size', where);
   const maxPositions = integer(fields, 'max_position_embeddings', where, kind.defaults.maxPositions);
-  const windows = windowsOf(kind, fields, layers, where),
-    turns = turnsOf(kind, fields, layers, where),
+  const mixers = parseMixers(kind, fields, { layers, hidden, where }),
+    windows = windowsOf(kind, fields, mixers, where),
+    turns = turnsOf(kind, fields, mixers, where),
     { rope, local } = parseRope(fields, { headDim, maxPositions, kind, where });
   const bias = (of: boolean | string): boolean => (typeof of === 'boolean' ? of : boolean(fields, of, where, false));
+  const named = (what: keyof Architecture['fields']): string => {
+    const names = kind.fields[what];
+    return names.find((name) => fields[name] != null) ?? names[names.length - 1];
+  };
   const bosId = tokenIds(fields, 'bos_token_id', vocab, where)[0];
   return {
     architecture: name,
     layers,
+    mixers,
     queryHeads,
     kvHeads,
     headDim,
     hidden,
-    ffn: integer(fields, 'intermediate_size', where),
+    ffn: ffnOf(kind, fields, named('ffn'), where),
     vocab,
     ropes: ropesByLayer(rope, local, windows, turns),
     attention: {
@@ -127,7 +136,7 @@ export function parseConfig(json: unknown, where: string): ModelConfig {
     },
     biases: { qkv: bias(kind.biases.qkv), output: bias(kind.biases.output), ffn: bias(kind.biases.ffn) },
     activation: activationOf(fields, kind, where),
-    normEps: positive(fields, 'rms_norm_eps', where, kind.defaults.normEps),
+    normEps: positive(fields, named('normEps'), where, kind.defaults.normEps),
     embeddingScale: kind.scaledEmbedding
       ? Math.fround(Math.sqrt(hidden))
       : kind.multipliers
@@ -140,7 +149,7 @@ export function parseConfig(json: unknown, where: string): ModelConfig {
     ...(kind.softcaps &&
       optional('finalSoftcap', softcap(fields, 'final_logit_softcapping', where, kind.softcaps.logits))),
     maxPositions: Math.max(maxPositions, rope.reach ?? 0),
-    tied: boolean(fields, 'tie_word_embeddings', where, kind.defaults.tied),
+    tied: boolean(fields, named('tied'), where, kind.defaults.tied),
     ...optional('bosId', bosId),
     eosIds: tokenIds(fields, 'eos_token_id', vocab, where),
   };
@@ -172,16 +181,17 @@ export function slidingWindows(
   return Array.from({ length: layers }, (_, l) => (size !== undefined && slides(l) ? size : Infinity));
 }
 
-/** Returns which layers rotate heads by position. */
-export const turning = ({ unturned }: Architecture, layers: number, every = unturned): readonly boolean[] =>
-  Array.from({ length: layers }, (_, l) => every === undefined || (l + 1) % every !== 0);
+/** Returns which layers rotate heads by position: those with attention, except every n-th where there is such an n. */
+export const turning = ({ unturned }: Architecture, mixers: readonly Mixer[], every = unturned): readonly boolean[] =>
+  mixers.map(({ kind }, l) => kind === 'attention' && (every === undefined || (l + 1) % every !== 0));
 
 /** Returns which layers rotate heads: `no_rope_layers` holds 1 for a layer that does. */
-function turnsOf(kind: Architecture, fields: JsonFields, layers: number, where: string): readonly boolean[] {
+function turnsOf(kind: Architecture, fields: JsonFields, mixers: readonly Mixer[], where: string): readonly boolean[] {
   const { unturned } = kind,
+    layers = mixers.length,
     list = fields.no_rope_layers;
-  if (unturned === undefined) return turning(kind, layers);
-  if (list == null) return turning(kind, layers, integer(fields, 'no_rope_layer_interval', where, unturned));
+  if (unturned === undefined) return turning(kind, mixers);
+  if (list == null) return turning(kind, mixers, integer(fields, 'no_rope_layer_interval', where, unturned));
   if (Array.isArray(list) && list.length === layers && list.every((x) => x === 0 || x === 1))
     return list.map((x) => x === 1);
   throw new KvError(where, `no_rope_layers must be ${layers} of 0 and 1, got ${show(list)}`);
@@ -192,8 +202,9 @@ function scaleOf({ scale }: Architecture, fields: JsonFields, headDim: number, w
   return 1 / Math.sqrt(scale === 'head' ? headDim : positive(fields, scale, where, 256)); // sqrt is exact; the result of ** differs between versions of Node
 }
 
-function windowsOf(kind: Architecture, fields: JsonFields, layers: number, where: string): readonly number[] {
+function windowsOf(kind: Architecture, fields: JsonFields, mixers: readonly Mixer[], where: string): readonly number[] {
   const { windows, defaults } = kind,
+    layers = mixers.length,
     asked = windows === 'from' || windows === 'unturned';
   const wanted =
     windows !== 'none' &&
@@ -207,7 +218,7 @@ function windowsOf(kind: Architecture, fields: JsonFields, layers: number, where
     return slidingWindows(size, layers, (l) => types[l] === 'sliding_attention');
   }
   if (windows === 'unturned') {
-    const turns = turnsOf(kind, fields, layers, where);
+    const turns = turnsOf(kind, fields, mixers, where);
     return slidingWindows(size, layers, (l) => !turns[l]);
   }
   if (windows === 'from') {
@@ -217,6 +228,20 @@ function windowsOf(kind: Architecture, fields: JsonFields, layers: number, where
   }
   const every = integer(fields, 'sliding_window_pattern', where, windows.every);
   return slidingWindows(size, layers, (l) => (l + 1) % every !== 0);
+}
+
+/** Returns the width of the feed-forward layer, rounded as LFM2's code rounds it. */
+function ffnOf({ adjustedFfn }: Architecture, fields: JsonFields, name: string, where: string): number {
+  const given = integer(fields, name, where);
+  if (!adjustedFfn || !boolean(fields, 'block_auto_adjust_ff_dim', where, true)) return given;
+  const narrowed = Math.trunc((2 * given) / 3),
+    [factor, multiple] =
+      fields.block_ffn_dim_multiplier === null
+        ? [1, 1]
+        : [positive(fields, 'block_ffn_dim_multiplier', where, 1), integer(fields, 'block_multiple_of', where, 256)];
+  const width = multiple * Math.ceil(Math.trunc(factor * narrowed) / multiple);
+  if (width > 0 && width < 2 ** 31) return width;
+  throw new KvError(where, `${name} and the block_ fields must give a width from 1 to ${2 ** 31 - 1}, got ${width}`);
 }
 
 function layerTypes(value: unknown, layers: number, where: string): readonly unknown[] {

@@ -4,6 +4,7 @@ import { checkHeads, mostHeadDim, mostLayers, slidingWindows, turning, type Mode
 import { integer, optional, positive, show, type JsonFields } from '../read/fields.ts';
 import { expectKnown } from './gguf-keys.ts';
 import type { GgufFile } from '../format/gguf.ts';
+import { longestKernel, mixersOf, type Mixer } from './mixers.ts';
 import { ggufNames } from './names.ts';
 import { ropesByLayer, yarn, yarnAttention, type RopeConfig, type Yarn } from './rope-config.ts';
 import { missing } from '../format/tensor-file.ts';
@@ -17,7 +18,7 @@ interface Keys {
   key(rest: string): string;
   has(rest: string): boolean;
   positive(rest: string, fallback?: number): number;
-  integer(rest: string, fallback?: number, most?: number): number;
+  integer(rest: string, fallback?: number, most?: number, least?: number): number;
 }
 
 /**
@@ -34,18 +35,20 @@ export async function configFromGguf(file: GgufFile): Promise<ModelConfig> {
   expectKnown(metadata, kind, where);
   const hidden = keys.integer('embedding_length'),
     queryHeads = keys.integer('attention.head_count');
-  const kvHeads = keys.integer('attention.head_count_kv', queryHeads),
+  const layers = keys.integer('block_count', undefined, mostLayers),
+    [kvHeads, attends] = kvHeadsOf(kind, keys, layers, queryHeads),
     headDim = keys.integer('attention.key_length', hidden / queryHeads, mostHeadDim);
   checkHeads(queryHeads, kvHeads, headDim, where);
   const values = keys.integer('attention.value_length', headDim);
   if (values !== headDim)
     throw new KvError(where, `${keys.key('attention.value_length')} must be that of keys (${headDim}), got ${values}`);
-  const layers = keys.integer('block_count', undefined, mostLayers);
-  const embed = `${ggufNames.embed}.weight`,
+  const names = ggufNames(name),
+    embed = `${names.embed}.weight`,
     [vocab] = tensors.get(embed)?.shape ?? [];
   if (vocab === undefined) throw missing(where, embed);
-  const first = ggufNames.layer(0),
-    has = (tensor: string): boolean => tensors.has(tensor);
+  const has = (tensor: string): boolean => tensors.has(tensor),
+    mixers = layerMixers(attends, hidden, keys, has(`${names.layer(attends.indexOf(false)).convolution.input}.bias`)),
+    first = names.layer(attends.indexOf(true));
   const caps = (rest: string): number | undefined =>
     kind.softcaps && keys.has(rest) ? keys.positive(rest) : undefined;
   const bosId = id(metadata, 'bos', vocab, where),
@@ -58,13 +61,14 @@ export async function configFromGguf(file: GgufFile): Promise<ModelConfig> {
   return {
     architecture: name,
     layers,
+    mixers,
     queryHeads,
     kvHeads,
     headDim,
     hidden,
     ffn: keys.integer('feed_forward_length'),
     vocab,
-    ropes: ropesByLayer(rope, local, windows, turning(kind, layers)),
+    ropes: ropesByLayer(rope, local, windows, turning(kind, mixers)),
     attention: {
       scale: keys.positive('attention.scale', scaleOf(name, { layers, hidden, queryHeads, headDim })),
       ...optional('softcap', caps('attn_logit_softcapping')),
@@ -88,7 +92,7 @@ export async function configFromGguf(file: GgufFile): Promise<ModelConfig> {
     }),
     ...optional('finalSoftcap', caps('final_logit_softcapping')),
     maxPositions: Math.max(keys.integer('context_length'), rope.reach ?? 0),
-    tied: !has(`${ggufNames.head}.weight`),
+    tied: !has(`${names.head}.weight`),
     ...optional('bosId', bosId),
     eosIds: [...new Set(['eos', 'eot', 'eom'].flatMap((of) => id(metadata, of, vocab, where) ?? []))],
   };
@@ -102,7 +106,7 @@ function keysOf(metadata: JsonFields, { gguf }: Architecture, where: string): Ke
     key,
     has: (rest) => metadata[key(rest)] !== undefined,
     positive: (rest, fallback) => positive(metadata, key(rest), where, fallback),
-    integer: (rest, fallback, most) => integer(metadata, key(rest), where, fallback, most),
+    integer: (rest, fallback, most, least) => integer(metadata, key(rest), where, fallback, most, least),
   };
 }
 
@@ -114,6 +118,36 @@ function architectureOf(fields: JsonFields, where: string): ArchitectureName {
   if (found !== undefined) return found[0] as ArchitectureName;
   const known = [...new Set(Object.values(architectures).map(({ gguf }) => gguf))];
   throw unknownArchitecture(where, { field, known, got, fields, prefix: `${got}.` });
+}
+
+/**
+ * Returns the KV heads of the layers with attention, and which layers these are: a list holds a number for each layer, 0
+ * for one with a short convolution.
+ */
+function kvHeadsOf(
+  { shortConvolutions }: Architecture,
+  keys: Keys,
+  layers: number,
+  queryHeads: number,
+): readonly [kvHeads: number, attends: readonly boolean[]] {
+  const rest = 'attention.head_count_kv',
+    key = keys.key(rest),
+    list = keys.metadata[key];
+  if (!Array.isArray(list)) return [keys.integer(rest, queryHeads), new Array<boolean>(layers).fill(true)];
+  const [most] = list.filter((heads) => heads !== 0),
+    fits = (heads: unknown): boolean => heads === most || (heads === 0 && shortConvolutions);
+  if (list.length === layers && list.every(fits))
+    return [integer({ [key]: most ?? 1 }, key, keys.where), list.map((heads) => heads !== 0)];
+  throw new KvError(
+    keys.where,
+    `${key} must be a number, or ${layers} of the same number${shortConvolutions ? ' and 0' : ''}, got ${show(list)}`,
+  );
+}
+
+/** Returns each layer's mixer. @throws KvError for a kernel's length that is missing or out of range */
+function layerMixers(attends: readonly boolean[], hidden: number, keys: Keys, bias: boolean): readonly Mixer[] {
+  const kernel = attends.every(Boolean) ? 0 : keys.integer('shortconv.l_cache', undefined, longestKernel, 2);
+  return mixersOf(attends, { kind: 'shortConvolution', channels: hidden, kernel, bias }, keys.where);
 }
 
 /**

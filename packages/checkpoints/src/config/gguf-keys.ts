@@ -37,6 +37,7 @@ const readWhere: Readonly<
   embedding_scale: [({ multipliers }) => multipliers, [0, 1]],
   residual_scale: [({ multipliers }) => multipliers, [0, 1]],
   logit_scale: [({ multipliers }) => multipliers, [0, 1]],
+  'shortconv.l_cache': [({ shortConvolutions }) => shortConvolutions, []],
   // converters write none for Qwen, whose windows begin after some layers
   'attention.sliding_window': [({ windows }) => windows !== 'from', [0]],
   'attention.sliding_window_pattern': [({ windows }) => typeof windows === 'object', [0, 1]],

@@ -11,8 +11,11 @@ export interface TensorNames {
   readonly harmless: RegExp;
 }
 
-interface LayerNames {
-  readonly attentionNorm: string;
+/** Names of the tensors of one layer; a layer has those of its mixer. */
+export interface LayerNames {
+  /** Norm before the layer's mixer. */
+  readonly mixerNorm: string;
+  readonly convolution: { readonly input: string; readonly kernel: string; readonly output: string };
   readonly q: string;
   readonly k: string;
   readonly v: string;
@@ -33,16 +36,18 @@ interface LayerNames {
 
 /** Returns the tensor names of Hugging Face checkpoints. */
 export function huggingFaceNames(of: ArchitectureName): TensorNames {
-  const { norms } = architectures[of];
+  const { norms, names } = architectures[of],
+    lfm2 = names === 'lfm2';
   return {
     embed: 'model.embed_tokens',
-    norm: 'model.norm',
+    norm: lfm2 ? 'model.embedding_norm' : 'model.norm',
     head: 'lm_head',
     harmless: /^(?:lm_head\.weight|model\.(?:layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq)$/,
     layer(index) {
       const at = (name: string): string => `model.layers.${index}.${name}`;
       return {
-        attentionNorm: at('input_layernorm'),
+        mixerNorm: at('input_layernorm'),
+        convolution: { input: at('conv.in_proj'), kernel: at('conv.conv'), output: at('conv.out_proj') },
         q: at('self_attn.q_proj'),
         k: at('self_attn.k_proj'),
         v: at('self_attn.v_proj'),
@@ -57,21 +62,32 @@ export function huggingFaceNames(of: ArchitectureName): TensorNames {
         gateUp: at('mlp.gate_up_proj'),
         down: at('mlp.down_proj'),
         postFfnNorm: at('post_feedforward_layernorm'),
+        ...(lfm2 && {
+          mixerNorm: at('operator_norm'),
+          qNorm: at('self_attn.q_layernorm'),
+          kNorm: at('self_attn.k_layernorm'),
+          output: at('self_attn.out_proj'),
+          ffnNorm: at('ffn_norm'),
+          gate: at('feed_forward.w1'),
+          up: at('feed_forward.w3'),
+          down: at('feed_forward.w2'),
+        }),
       };
     },
   };
 }
 
-/** Tensor names of GGUF files, the same for every architecture. */
-export const ggufNames: TensorNames = {
+/** Returns the tensor names of GGUF files, the same for every architecture but for LFM2's final norm. */
+export const ggufNames = (of: ArchitectureName): TensorNames => ({
   embed: 'token_embd',
-  norm: 'output_norm',
+  norm: architectures[of].names === 'lfm2' ? 'token_embd_norm' : 'output_norm',
   head: 'output',
   harmless: /^(?:rope_freqs|rope_factors_(?:long|short))\.weight$/,
   layer(index) {
     const at = (name: string): string => `blk.${index}.${name}`;
     return {
-      attentionNorm: at('attn_norm'),
+      mixerNorm: at('attn_norm'),
+      convolution: { input: at('shortconv.in_proj'), kernel: at('shortconv.conv'), output: at('shortconv.out_proj') },
       q: at('attn_q'),
       k: at('attn_k'),
       v: at('attn_v'),
@@ -88,4 +104,4 @@ export const ggufNames: TensorNames = {
       postFfnNorm: at('post_ffw_norm'),
     };
   },
-};
+});

@@ -7,6 +7,7 @@ const lacking: readonly (readonly [what: string, fields: readonly string[]])[] =
   ['latent attention', ['kv_lora_rank', 'attention.kv_lora_rank']],
   ['state spaces', ['state_size', 'ssm_state_size', 'mamba_d_state', 'ssm.state_size']],
   ['linear attention', ['linear_num_key_heads', 'wkv.head_size']],
+  ['gates of attention heads', ['use_attention_gate', 'attn_output_gate']],
   ['ALiBi', ['alibi', 'attention.max_alibi_bias']],
   ['learned positions', ['n_positions']],
   ['encoders', ['encoder_layers', 'num_encoder_layers']],

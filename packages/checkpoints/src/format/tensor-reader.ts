@@ -18,6 +18,8 @@ export interface TensorReader {
   matrix(name: string, outputs: number, inputs: number, interleaved?: number | undefined): LazyRead<Matrix>;
   /** Requests a vector, as f32. */
   vector(name: string, width: number, interleaved?: number | undefined): LazyRead<Float32Array>;
+  /** Requests the kernels of a convolution of each channel alone, `[channels, length]` or `[channels, 1, length]`, as f32. */
+  kernel(name: string, channels: number, length: number): LazyRead<Float32Array>;
   /**
    * Checks that every tensor of the file was requested or is `harmless`.
    * @throws KvError for any other tensor, since ignoring it would silently change the model
@@ -38,10 +40,11 @@ export function tensorReader(file: CheckpointTensors): TensorReader {
       want = JSON.stringify(shape);
     if (entry === undefined)
       throw new KvError(file.name, `expected a tensor ${name} of shape ${want}, got a file without it`);
-    if (JSON.stringify(entry.shape) !== want)
+    if (!same(entry.shape, shape))
       throw new KvError(file.name, `${name} must have shape ${want}, got ${show(entry.shape)}`);
     const type = weightType(entry.type, `${file.name} ${name}`),
-      [rows = 0, inputs = 1] = shape,
+      [rows = 0, ...rest] = shape,
+      inputs = rest.reduce((product, size) => product * size, 1),
       { numbers } = tensorTypes[type];
     if (inputs % numbers !== 0)
       throw new KvError(
@@ -63,6 +66,11 @@ export function tensorReader(file: CheckpointTensors): TensorReader {
       const load = read(name, [width], interleaved);
       return async () => dense(await load()).slice();
     },
+    kernel(name, channels, length) {
+      const apart = [channels, 1, length]; // as PyTorch stores it
+      const load = read(name, same(file.tensors.get(name)?.shape, apart) ? apart : [channels, length]);
+      return async () => dense(await load()).slice();
+    },
     checkNames(harmless, what) {
       for (const name of file.tensors.keys())
         if (!asked.has(name) && !harmless.test(name))
@@ -70,3 +78,5 @@ export function tensorReader(file: CheckpointTensors): TensorReader {
     },
   };
 }
+
+const same = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b);

@@ -1,5 +1,6 @@
 import { KvError } from '@kv/core';
 import type { ModelConfig } from '../config/config.ts';
+import { slotLayers } from '../config/mixers.ts';
 import { joinedBytes } from '../read/join-bytes.ts';
 
 /** Samples taken from each array, evenly spaced, and bytes of each sample. */
@@ -97,9 +98,13 @@ const portable = (config: ModelConfig): ModelConfig => ({
  * Puts a configuration in the stable form that fingerprints are computed over, since saved caches and sidecar files
  * record them.
  */
-function lasting({ ropes, ...config }: ModelConfig): object {
+function lasting({ ropes, mixers, ...config }: ModelConfig): object {
   const [rope, ...others] = ropes.map(canonical);
-  return others.every((other) => other === rope) ? { ...config, rope: ropes[0] } : { ...config, ropes };
+  return {
+    ...config,
+    ...(slotLayers({ mixers }).length < mixers.length && { mixers }),
+    ...(others.every((other) => other === rope) ? { rope: ropes[0] } : { ropes }),
+  };
 }
 
 /** JSON with sorted keys. */

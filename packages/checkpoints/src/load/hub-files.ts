@@ -72,6 +72,7 @@ const CLASSES: Readonly<Record<ArchitectureName, string>> = {
   smollm3: 'SmolLM3ForCausalLM',
   olmo2: 'Olmo2ForCausalLM',
   granite: 'GraniteForCausalLM',
+  lfm2: 'Lfm2ForCausalLM',
 };
 
 /** Returns a config.json that `parseConfig` reads back unchanged; a Llama with a sliding window becomes a Mistral. */
@@ -95,7 +96,7 @@ export function configJson(config: ModelConfig): JsonFields {
     head_dim: config.headDim,
     vocab_size: config.vocab,
     max_position_embeddings: config.maxPositions,
-    rms_norm_eps: config.normEps,
+    [kind.fields.normEps[0]]: config.normEps,
     [kind.activation === 'gelu' ? 'hidden_activation' : 'hidden_act']: { silu: 'silu', gelu: 'gelu_pytorch_tanh' }[
       config.activation
     ],
@@ -108,6 +109,8 @@ export function configJson(config: ModelConfig): JsonFields {
     ...(local && { rope_local_base_freq: local.theta }),
     ...(kind.unturned !== undefined && { no_rope_layers: ropes.map(({ rotary }) => (rotary > 0 ? 1 : 0)) }),
     ...(kind.partialRotary && { partial_rotary_factor: rope.rotary / config.headDim }),
+    ...(kind.adjustedFfn && { block_auto_adjust_ff_dim: false }),
+    ...(kind.shortConvolutions && convolutionJson(config)),
     ...(kind.windows !== 'none' && { sliding_window: window ?? null }),
     ...(kind.windows !== 'none' &&
       kind.windows !== 'all' && {
@@ -125,6 +128,14 @@ export function configJson(config: ModelConfig): JsonFields {
       attn_logit_softcapping: attention.softcap ?? null,
       final_logit_softcapping: config.finalSoftcap ?? null,
     }),
+  };
+}
+
+function convolutionJson({ mixers }: ModelConfig): JsonFields {
+  const convolution = mixers.find((mixer) => mixer.kind === 'shortConvolution');
+  return {
+    layer_types: mixers.map(({ kind }) => (kind === 'attention' ? 'full_attention' : 'conv')),
+    ...(convolution && { conv_L_cache: convolution.kernel, conv_bias: convolution.bias }),
   };
 }
 

@@ -2,11 +2,12 @@ import { architectures } from '../config/architectures.ts';
 import { concatArrays } from '../read/join-bytes.ts';
 import type { ModelConfig } from '../config/config.ts';
 import { stack, type Matrix } from '../format/matrix.ts';
-import { ggufNames, huggingFaceNames } from '../config/names.ts';
+import type { ShortConvolution } from '../config/mixers.ts';
+import { ggufNames, huggingFaceNames, type LayerNames } from '../config/names.ts';
 import type { CheckpointTensors } from '../format/tensor-file.ts';
 import { tensorReader, type LazyRead, type TensorReader } from '../format/tensor-reader.ts';
 
-/** Weights before a layer's attention. */
+/** Weights before the attention of a layer that has it. */
 export interface ProjectWeights {
   /** `[D]`; present if a norm comes before attention */
   readonly norm?: Float32Array;
@@ -20,9 +21,23 @@ export interface ProjectWeights {
   readonly kNorm?: Float32Array;
 }
 
-/** Weights after a layer's attention. */
+/** Weights of a layer's short convolution, up to its output product. */
+export interface ConvolutionWeights {
+  /** `[D]` */
+  readonly norm: Float32Array;
+  /** B, C and u, in this order, `[3 * channels, D]` */
+  readonly input: Matrix;
+  /** `[3 * channels]` */
+  readonly inputBias?: Float32Array;
+  /** `[channels, L]`; the last number of a row multiplies the token itself */
+  readonly kernel: Float32Array;
+  /** `[channels]`, added to what the kernel gives */
+  readonly kernelBias?: Float32Array;
+}
+
+/** Weights after a layer's mixer. */
 export interface FinishWeights {
-  /** `[D, H * d]` */
+  /** `[D, H * d]`, or `[D, channels]` after a short convolution */
   readonly output: Matrix;
   /** `[D]` */
   readonly outputBias?: Float32Array;
@@ -46,9 +61,11 @@ export interface FinishWeights {
 export interface Weights {
   /** `[vocab, D]` */
   embed(): Promise<Matrix>;
-  /** Reads the weights before a layer's attention. */
+  /** Reads the weights before the attention of a layer; called only for layers that have attention. */
   project(layer: number): Promise<ProjectWeights>;
-  /** Reads the weights after a layer's attention. */
+  /** Reads the weights of a layer's short convolution; absent if no layer has one, called only for layers that do. */
+  readonly convolution?: (layer: number) => Promise<ConvolutionWeights>;
+  /** Reads the weights after a layer's mixer. */
   finish(layer: number): Promise<FinishWeights>;
   /** Final norm, `[D]`. */
   norm(): Promise<Float32Array>;
@@ -78,6 +95,7 @@ export const shapeWeights = (config: ModelConfig): Weights =>
     {
       matrix: (_, outputs, inputs) => async () => ({ outputs, inputs, parts: [] }),
       vector: (_, width) => async () => new Float32Array(width),
+      kernel: (_, channels, length) => async () => new Float32Array(channels * length),
       checkNames() {},
     },
     config,
@@ -85,16 +103,16 @@ export const shapeWeights = (config: ModelConfig): Weights =>
   );
 
 function readWeights(
-  { matrix, vector, checkNames }: TensorReader,
+  { matrix, vector, kernel, checkNames }: TensorReader,
   config: ModelConfig,
   format: CheckpointFormat,
 ): Weights {
-  const { hidden: D, ffn, vocab, headDim: d, queryHeads: H, kvHeads: G, biases, layers: count, tied } = config;
+  const { hidden: D, ffn, vocab, headDim: d, queryHeads: H, kvHeads: G, biases, layers: count, mixers, tied } = config;
   const { fused, qkNorm, norms, gainsFromOne, interleavedInGguf } = architectures[config.architecture];
   const before = norms !== 'after',
     after = norms !== 'before';
   const gguf = format === 'gguf',
-    names = gguf ? ggufNames : huggingFaceNames(config.architecture);
+    names = (gguf ? ggufNames : huggingFaceNames)(config.architecture);
   const gain = (name: string, width: number): LazyRead<Float32Array> => {
     const load = vector(`${name}.weight`, width);
     return gainsFromOne && !gguf ? async () => (await load()).map((w) => 1 + w) : load;
@@ -107,8 +125,14 @@ function readWeights(
   const bias = (has: boolean, parts: Parts): LazyRead<Float32Array> | undefined =>
     has ? inOne(parts.map(([name, outputs, heads]) => vector(`${name}.bias`, outputs, heads))) : undefined;
 
-  const layers = Array.from({ length: count }, (_, index) => {
-    const at = names.layer(index);
+  /** What a layer's mixer adds to the reads of a layer. */
+  interface MixerReads {
+    readonly project?: LazyRead<ProjectWeights>;
+    readonly convolution?: LazyRead<ConvolutionWeights>;
+    /** The product of what it gives: name, inputs, and whether it adds a bias. */
+    readonly output: readonly [name: string, inputs: number, bias: boolean];
+  }
+  const attention = (at: LayerNames): MixerReads => {
     const qkv: Parts = fused
       ? [[at.qkv, (H + 2 * G) * d]]
       : [
@@ -116,7 +140,40 @@ function readWeights(
           [at.k, G * d, swap],
           [at.v, G * d],
         ];
-    const output: Parts = [[at.output, D]];
+    return {
+      project: take<ProjectWeights>({
+        norm: before ? gain(at.mixerNorm, D) : undefined,
+        qkv: product(qkv, D),
+        bias: bias(biases.qkv, qkv),
+        qNorm: qkNorm === 'none' ? undefined : gain(at.qNorm, qkNorm === 'head' ? d : H * d),
+        kNorm: qkNorm === 'none' ? undefined : gain(at.kNorm, qkNorm === 'head' ? d : G * d),
+      }),
+      output: [at.output, H * d, biases.output],
+    };
+  };
+  const convolution = (at: LayerNames, { channels, kernel: length, bias: has }: ShortConvolution): MixerReads => {
+    const { input, kernel: filter, output } = at.convolution,
+      thirds: Parts = [[input, 3 * channels]];
+    return {
+      convolution: take<ConvolutionWeights>({
+        norm: gain(at.mixerNorm, D),
+        input: product(thirds, D),
+        inputBias: bias(has, thirds),
+        kernel: kernel(`${filter}.weight`, channels, length),
+        kernelBias: bias(has, [[filter, channels]]),
+      }),
+      output: [output, channels, has],
+    };
+  };
+
+  const layers = Array.from({ length: count }, (_, index) => {
+    const at = names.layer(index),
+      mixer = mixers[index];
+    const {
+      output: [name, inputs, has],
+      ...reads
+    } = mixer.kind === 'attention' ? attention(at) : convolution(at, mixer);
+    const output: Parts = [[name, D]];
     const gateUp: Parts = fused
       ? [[at.gateUp, 2 * ffn]]
       : [
@@ -125,16 +182,10 @@ function readWeights(
         ];
     const down: Parts = [[at.down, D]];
     return {
-      project: take<ProjectWeights>({
-        norm: before ? gain(at.attentionNorm, D) : undefined,
-        qkv: product(qkv, D),
-        bias: bias(biases.qkv, qkv),
-        qNorm: qkNorm === 'none' ? undefined : gain(at.qNorm, qkNorm === 'head' ? d : H * d),
-        kNorm: qkNorm === 'none' ? undefined : gain(at.kNorm, qkNorm === 'head' ? d : G * d),
-      }),
+      ...reads,
       finish: take<FinishWeights>({
-        output: product(output, H * d),
-        outputBias: bias(biases.output, output),
+        output: product(output, inputs),
+        outputBias: bias(has, output),
         postAttentionNorm: after ? gain(at.postAttentionNorm, D) : undefined,
         norm: before ? gain(at.ffnNorm, D) : undefined,
         gateUp: product(gateUp, D),
@@ -151,7 +202,9 @@ function readWeights(
   checkNames(names.harmless, `the tensors of a ${config.architecture} model with ${count} layers`);
   return {
     embed,
-    project: (layer) => layers[layer].project(),
+    // layers whose mixers have such weights
+    project: (layer) => layers[layer].project!(),
+    convolution: (layer) => layers[layer].convolution!(),
     finish: (layer) => layers[layer].finish(),
     norm,
     head,

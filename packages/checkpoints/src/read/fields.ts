@@ -9,21 +9,22 @@ export function object(value: unknown, where: string, what: string): JsonFields 
   throw new KvError(where, `${what} must be a JSON object, got ${show(value)}`);
 }
 
-/** Reads a positive integer of at most `most`. @throws KvError naming the field */
+/** Reads an integer from `least` to `most`. @throws KvError naming the field */
 export function integer(
   fields: JsonFields,
   name: string,
   where: string,
   fallback?: number,
   most: number = 2 ** 31 - 1,
+  least = 1,
 ): number {
   return check(
     fields,
     name,
     where,
     fallback,
-    `an integer from 1 to ${most}`,
-    (x) => Number.isInteger(x) && x > 0 && x <= most,
+    `an integer from ${least} to ${most}`,
+    (x) => Number.isInteger(x) && x >= least && x <= most,
   );
 }
 

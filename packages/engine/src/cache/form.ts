@@ -1,7 +1,7 @@
 import { KvError, LEVELS } from '@kv/core';
 import { formNames } from '@kv/core/engine';
 import type { FormName } from '@kv/core';
-import type { ModelConfig } from '@kv/checkpoints';
+import { slotLayers, type ModelConfig } from '@kv/checkpoints';
 
 /**
  * How the rows of keys, or those of values, are stored. A row is the `d` numbers of one slot of one KV head.
@@ -87,11 +87,11 @@ export function keyValueBytes(form: StorageForm, headDim: number): number {
 export const slotBytes = (form: StorageForm, headDim: number, rebased = false): number =>
   keyValueBytes(form, headDim) + (rebased ? 8 : 4);
 
-/** Returns the bytes that a token adds to a full cache: a slot in every layer and KV head. */
+/** Returns the bytes that a token adds to a full cache: a slot in every KV head of every layer that keeps slots. */
 export const tokenBytes = (
   form: CacheForm,
-  { layers, kvHeads, headDim }: Pick<ModelConfig, 'layers' | 'kvHeads' | 'headDim'>,
-): number => layers * kvHeads * slotBytes(form, headDim);
+  { mixers, kvHeads, headDim }: Pick<ModelConfig, 'mixers' | 'kvHeads' | 'headDim'>,
+): number => slotLayers({ mixers }).length * kvHeads * slotBytes(form, headDim);
 
 /**
  * Returns the form that a model's caches are stored in.

@@ -1,7 +1,7 @@
 import { LEVELS, meanSlotBytes } from '@kv/core';
 import type { LevelShares, SlotBytes } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
-import type { ModelConfig } from '@kv/checkpoints';
+import { slotLayers, type ModelConfig } from '@kv/checkpoints';
 import { expectLevels, movedForm, slotBytes, tokenBytes, type CacheForm } from './form.ts';
 
 /** Whether a policy moves kept slots together, which then have rotations of their own. */
@@ -10,19 +10,19 @@ export const movesTogether = ({ hooks }: Pick<CompiledPolicy, 'hooks'>): boolean
 
 /**
  * Returns the bytes of one slot in every layer and KV head of a sequence's caches: keys, values and positions, summed
- * over layers and KV heads. Layers with sliding windows hold fewer slots than a budget allows, and then fewer bytes.
+ * over the layers that keep slots, and KV heads. Layers with sliding windows hold fewer slots than a budget allows, and then fewer bytes.
  * @param moved whether slots are moved, and then have rotations of their own and keys of at least 16 bits
  * @param levels shares of the kept slots at each level: the bytes are then the most that a slot has on average, those of
  * the cache's form where no shares are known
  */
 export function slotSizes(
-  config: Pick<ModelConfig, 'layers' | 'kvHeads' | 'headDim'>,
+  config: Pick<ModelConfig, 'mixers' | 'kvHeads' | 'headDim'>,
   form: CacheForm,
   moved = false,
   levels: readonly LevelShares[] = [],
 ): SlotBytes {
   const own = LEVELS.indexOf(form),
-    heads = config.layers * config.kvHeads,
+    heads = slotLayers(config).length * config.kvHeads,
     bytesOf = (other: CacheForm): number => tokenBytes(other, config),
     // a slot at a level finds its numbers by a word
     coarse = levels.some(

@@ -1,9 +1,10 @@
 import { KvError } from '@kv/core';
 import type { ModelConfig, Matrix, Weights } from '@kv/checkpoints';
-import { denseRows, ownBytes } from '@kv/checkpoints';
+import { denseRows, ownBytes, slotLayers } from '@kv/checkpoints';
 import { createAngles } from './angles.ts';
 import type { Angles, Engine, PreparedProgram, Program, Runnable, WeightRows } from './program.ts';
-import { finishProgram, headProgram, projectProgram } from './programs.ts';
+import { convolutionProgram, finishProgram, headProgram, projectProgram } from './programs.ts';
+import { convolutionKernel, type ConvolutionKernel } from './short-convolution.ts';
 
 /** Rows that went through each matrix product, by layer, and through the head. Never decreases. */
 export interface RowCounts {
@@ -14,16 +15,21 @@ export interface RowCounts {
   head: number;
 }
 
-/** A layer's programs, before and after its attention. */
+/** A layer's programs, before and after its mixer: attention, or a short convolution. */
 export interface DecoderLayer<R extends PreparedProgram = Runnable> {
-  /** From the residual stream `[m, D]` to queries, keys and values, rotated by their positions. */
+  /**
+   * From the residual stream `[m, D]` to what its mixer takes: queries, keys and values, rotated by their positions, or
+   * rows `[B | C | u]`.
+   */
   readonly project: R;
-  /** From the attention's result and the residual stream to the next layer's residual stream. */
+  /** From its mixer's result and the residual stream to the next layer's residual stream. */
   readonly finish: R;
   /** Gain `[D]` of the norm before its projections; absent where there is none. */
   readonly norm?: Float32Array | undefined;
-  /** The output product's weight `[D, H * d]`, read by some policies. */
-  readonly output: WeightRows;
+  /** The output product's weight `[D, H * d]`, read by some policies; absent where it has no attention. */
+  readonly output?: WeightRows | undefined;
+  /** The kernel of its short convolution; absent where it has attention. */
+  readonly convolution?: ConvolutionKernel;
 }
 
 /** The programs of a decoder as its engine prepared them. */
@@ -79,6 +85,8 @@ export async function createDecoder<R extends PreparedProgram>(
     headDim,
     attention: { softcap },
   } = config;
+  /** Whether programs may be prepared with a layer's attention. */
+  const fused = engine.prepareLayer !== undefined && slotLayers(config).length === count;
   const made: R[] = [];
   const prepare = async (program: Program): Promise<R> => {
     const runnable = await engine.prepare(program);
@@ -89,7 +97,7 @@ export async function createDecoder<R extends PreparedProgram>(
     finish: Program,
     next: Program | undefined,
   ): Promise<readonly [finish: R, next: R | undefined]> => {
-    if (engine.prepareLayer === undefined) return [await prepare(finish), next && (await prepare(next))];
+    if (!fused || engine.prepareLayer === undefined) return [await prepare(finish), next && (await prepare(next))];
     const layer = await engine.prepareLayer(
       { queryHeads, kvHeads, headDim, ...(softcap !== undefined && { softcap }) },
       finish,
@@ -103,10 +111,17 @@ export async function createDecoder<R extends PreparedProgram>(
   };
   const layers: DecoderLayer<R>[] = [];
   try {
-    const gains: (Float32Array | undefined)[] = [];
+    const gains: (Float32Array | undefined)[] = [],
+      kernels: (ConvolutionKernel | undefined)[] = [];
     const projecting = async (l: number): Promise<Program> => {
+      if (config.mixers[l].kind === 'shortConvolution') {
+        const read = await weights.convolution!(l); // weights of layers without attention have it
+        gains[l] = read.norm.slice();
+        kernels[l] = convolutionKernel(read);
+        return convolutionProgram(l, config, read);
+      }
       const read = await weights.project(l);
-      gains.push(read.norm?.slice());
+      gains[l] = read.norm?.slice();
       return projectProgram(l, config, read);
     };
     let project = await prepare(await projecting(0));
@@ -116,8 +131,9 @@ export async function createDecoder<R extends PreparedProgram>(
         finishProgram(l, config, rest),
         l + 1 < count ? await projecting(l + 1) : undefined,
       );
-      const output = finish.stored?.('output') ?? rowsOf(ownBytes(rest.output));
-      layers.push({ project, finish, norm: gains[l], output });
+      const convolution = kernels[l],
+        output = convolution ? undefined : (finish.stored?.('output') ?? rowsOf(ownBytes(rest.output)));
+      layers.push({ project, finish, norm: gains[l], output, ...(convolution && { convolution }) });
       project = next ?? project;
     }
     const norm = await weights.norm(),
@@ -134,7 +150,7 @@ export async function createDecoder<R extends PreparedProgram>(
       head,
       ...(held === undefined && { embedding: stored }),
       norm,
-      fused: engine.prepareLayer !== undefined,
+      fused,
       rows: { qkv: zeros(), output: zeros(), gateUp: zeros(), down: zeros(), head: 0 },
       angles: (layer, positions, length = (positions.at(-1) ?? -1) + 1) => anglesOf[layer](positions, length),
       embed(ids) {

@@ -1,4 +1,4 @@
-import type { ModelConfig, Matrix, FinishWeights, ProjectWeights } from '@kv/checkpoints';
+import type { ConvolutionWeights, ModelConfig, Matrix, FinishWeights, ProjectWeights } from '@kv/checkpoints';
 import type { Instruction, Program, RowsValue } from './program.ts';
 
 /** Returns a program writer: each call adds one instruction and returns its result. */
@@ -58,17 +58,29 @@ export function projectProgram(
   };
 }
 
-/** Returns the program after attention: x `[m, D]` and attended `[m, H * d]` to the next layer's x. */
+/** Returns the program before a short convolution: x `[m, D]` to rows `[B | C | u]`, `[m, 3 * channels]`. */
+export function convolutionProgram(
+  layer: number,
+  { hidden, normEps }: ModelConfig,
+  { norm, input, inputBias }: ConvolutionWeights,
+): Program {
+  const { instructions, value, ...write } = writer();
+  const x = value(hidden),
+    rows = write.linear('input', write.norm(x, norm, normEps), input, inputBias);
+  return { name: `project ${layer}`, inputs: [x], instructions, outputs: [rows] };
+}
+
+/** Returns the program after a layer's mixer: x `[m, D]` and its result `[m, H * d]` to the next layer's x. */
 export function finishProgram(
   layer: number,
-  { hidden, queryHeads: H, headDim, ffn, normEps, activation, residualScale = 1 }: ModelConfig,
+  { hidden, ffn, normEps, activation, residualScale = 1 }: ModelConfig,
   weights: FinishWeights,
 ): Program {
   const { instructions, value, ...write } = writer();
   const after = (y: RowsValue, gain: Float32Array | undefined): RowsValue =>
     write.scale(write.norm(y, gain, normEps), residualScale);
   const x = value(hidden),
-    attended = value(H * headDim);
+    attended = value(weights.output.inputs);
   const y = write.add(
     x,
     after(write.linear('output', attended, weights.output, weights.outputBias), weights.postAttentionNorm),

@@ -19,7 +19,7 @@ export interface PrefixStore {
   sequence(ids: readonly number[]): Promise<Sequence>;
   /**
    * Returns a copy of the longest stored prefix, with nothing fed. The copy is cut to a multiple of `part` tokens of a
-   * prompt and never covers all of the ids. If prompts are fed in parts of `part` tokens, the result is the same, to
+   * prompt (where layers carry states, to one of which there is a snapshot) and never covers all of the ids. If prompts are fed in parts of `part` tokens, the result is the same, to
    * the bit, as without the store.
    */
   begin(ids: readonly number[], part: number): Sequence;
@@ -36,6 +36,12 @@ export interface PrefixStore {
   readonly bytes: number;
   destroy(): void;
 }
+
+/**
+ * Snapshots of the states that layers without slots carry, in each sequence of a store. They lie at the ends of parts,
+ * spread over the prompt: what two prompts share is read again from the last one before its end.
+ */
+export const snapshotsOfPrefix = 8;
 
 interface Found {
   readonly sequence: Sequence;
@@ -82,9 +88,8 @@ export function createPrefixStore(model: Model, options: PrefixOptions): PrefixS
     let best: Found | undefined;
     for (const sequence of kept) {
       if (isLong(sequence.progress.rotaryLength) !== isLong(ids.length)) continue;
-      const all = common(sequence.progress.text.ids, ids),
-        cut = Math.min(all, most),
-        shared = cut >= sequence.memory.slots.cuttableFrom || cut === sequence.progress.length ? cut : 0;
+      const same = Math.min(common(sequence.progress.text.ids, ids), most),
+        shared = same === sequence.progress.length ? same : sequence.memory.cut(same);
       if (shared > (best?.shared ?? 0)) best = { sequence, shared };
     }
     if (best) touch(best.sequence);
@@ -92,11 +97,9 @@ export function createPrefixStore(model: Model, options: PrefixOptions): PrefixS
   };
   /** Returns how many tokens of a stored prompt, in whole parts, these ids begin with, if a copy may end there. */
   const begun = (sequence: Sequence, ids: readonly number[], most: number, part: number): number => {
-    const same = Math.min(common(sequence.progress.text.ids, ids), sequence.progress.promptLength, most),
-      cut = part * Math.floor(same / part);
-    return isLong(sequence.progress.rotaryLength) === isLong(ids.length) && cut >= sequence.memory.slots.cuttableFrom
-      ? cut
-      : 0;
+    const { memory, progress } = sequence,
+      same = Math.min(common(progress.text.ids, ids), progress.promptLength, most);
+    return isLong(progress.rotaryLength) === isLong(ids.length) ? memory.cut(same, part) : 0;
   };
   const touch = (sequence: Sequence): void => {
     kept = [...kept.filter((each) => each !== sequence), sequence];
@@ -109,7 +112,7 @@ export function createPrefixStore(model: Model, options: PrefixOptions): PrefixS
   };
   const start = (found: Found | undefined): Sequence => {
     counts.reused += found?.shared ?? 0;
-    if (!found) return new Sequence(model, backend, { cache, mostOperations });
+    if (!found) return new Sequence(model, backend, { cache, mostOperations, snapshots: snapshotsOfPrefix });
     const { shared, sequence } = found;
     return sequence.fork(shared < sequence.progress.length ? shared : undefined);
   };
@@ -150,10 +153,10 @@ export function createPrefixStore(model: Model, options: PrefixOptions): PrefixS
     },
     keep(sequence, part) {
       const ids = sequence.progress.text.ids.slice(0, sequence.progress.promptLength),
-        whole = part * Math.floor(ids.length / part);
-      const same = kept.find((other) => begun(other, ids, ids.length, part) === whole);
+        whole = sequence.memory.cut(ids.length, part),
+        same = whole > 0 ? kept.find((other) => begun(other, ids, ids.length, part) >= whole) : undefined;
       if (same) touch(same);
-      if (same || whole === 0 || sequence.memory.slots.cuttableFrom > whole) return sequence.destroy();
+      if (same || whole === 0) return sequence.destroy();
       kept.push(sequence);
       shrink(maxBytes);
     },

@@ -83,7 +83,7 @@ export function report(
       observers && {
         certificates: concluded(observer, {
           heads: sequence.model.config.queryHeads,
-          layers: sequence.model.config.layers,
+          layers: memory.slots.layers,
           steps: counts.steps,
           frozen: frozen(sequence),
           total: (id) => observers.total(id),
@@ -103,12 +103,11 @@ const named = ({ policy: { label } }: ActivePolicy): string => (label === '' ? '
 
 /** Returns the positions of the prompt whose keys each layer took from the one below. */
 function frozen(sequence: Sequence): number[] {
-  const { memory, active, model } = sequence,
+  const { memory, active } = sequence,
     { promptLength } = memory.progress,
     { prompt = active } = active,
-    { layers } = model.config,
     hook = prompt.policy.hooks('freeze')[0];
-  return Array.from({ length: layers }, (_, layer) => {
+  return Array.from({ length: memory.slots.layers }, (_, layer) => {
     const { sinks, below } = hook ? runFreeze(hook, memory.slots.layerContext(layer, prompt)) : { sinks: 0, below: 0 };
     return layer === 0 || !hook?.copies ? 0 : Math.max(0, Math.min(below, promptLength - 1) - sinks);
   });

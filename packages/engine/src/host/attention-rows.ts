@@ -1,5 +1,6 @@
 import { attentionWeights } from '../attention/attention.ts';
 import { layerAttention } from '../attention/layer-attention.ts';
+import { slotModel } from '../decoder/keeps.ts';
 import type { HostState } from './host-state.ts';
 
 /** Tokens that join the cache together. A query's row is computed over at most this many slots that it cannot see. */
@@ -18,20 +19,29 @@ export async function attentionRows(
   const { decoder, context } = caches,
     { model, counters, guard } = context,
     { ids } = context.progress.text,
-    { config } = model,
+    config = slotModel(model.config),
     { queryHeads: H, headDim: d } = config,
     copy = caches.empty();
   try {
     const positions = Uint32Array.from(ids, (_, i) => i);
     let x = decoder.embed(ids);
-    for (const [l, { cache }] of copy.layers.slice(0, layer + 1).entries()) {
+    for (const [at, { kind, at: l }] of copy.kept.all.slice(0, copy.kept.slots[layer] + 1).entries()) {
       await guard.between({ phase: 'prefill' });
-      const { q, k, v } = await decoder.project(l, x, positions, ids.length),
+      if (kind === 'state') {
+        x = await decoder.finish(at, x, await decoder.mix(at, x, copy.states.all[l]));
+        continue;
+      }
+      const { cache } = copy.layers[l],
+        { q, k, v } = await decoder.project(at, x, positions, ids.length),
         how = layerAttention(config, l),
         m = ids.length;
       if (l < layer) {
         cache.append(k, v, positions, 0);
-        x = await decoder.finish(l, x, await decoder.attend({ q, queryPositions: positions, cache, counters, ...how }));
+        x = await decoder.finish(
+          at,
+          x,
+          await decoder.attend({ q, queryPositions: positions, cache, counters, ...how }),
+        );
         continue;
       }
       for (let from = 0; from < m; from += BLOCK) {

@@ -4,6 +4,7 @@ import type { Attend, AttendOptions } from '../attention/attention.ts';
 import type { Decoder, DecoderLayer, RowCounts } from '../decoder/decoder.ts';
 import type { Angles, Engine, Runnable } from '../decoder/program.ts';
 import { rmsNorm } from '../decoder/rows.ts';
+import { shortConvolution } from '../decoder/short-convolution.ts';
 import type { RowEngine } from '../attention/row-engine.ts';
 
 /** A program that may include a layer's attention. */
@@ -52,7 +53,12 @@ export interface HostDecoder extends Decoder<HostRunnable> {
   /** Like `project`, given the angles of the rows' positions. */
   projectBy(layer: number, x: Float32Array, angles: Angles): Promise<Projection>;
   /**
-   * Computes what follows attention, `[m, H * d]`: output product, residual, norm, gated feed-forward layer, residual.
+   * Computes a layer's short convolution of x `[m, D]`, up to its output product: `[m, channels]`.
+   * @param state z of the tokens before, which is replaced by that of the last ones, see `shortConvolution`
+   */
+  mix(layer: number, x: Float32Array, state: Float32Array): Promise<Float32Array>;
+  /**
+   * Computes what follows a layer's mixer, `[m, H * d]`: output product, residual, norm, gated feed-forward layer, residual.
    * x `[m, D]` to a new `[m, D]`.
    */
   finish(layer: number, x: Float32Array, attended: Float32Array): Promise<Float32Array>;
@@ -128,6 +134,13 @@ export function hostDecoder(
       lastPositions = undefined;
       return projected(layer, x, by);
     },
+    async mix(layer, x, state) {
+      const { project, convolution } = at(layer),
+        m = x.length / D;
+      if (!convolution) throw new KvError('decoder', `expected a short convolution in layer ${layer}, got attention`);
+      note(layer, m, 'qkv');
+      return shortConvolution((await project.run([x], m))[0], convolution, state);
+    },
     finish,
     async attendAndFinish(layer, x, attention) {
       const fused = at(layer).finish.runAfter?.(attention, x, ahead(layer));
@@ -141,7 +154,7 @@ export function hostDecoder(
         h = gain === undefined ? x : rmsNorm(x, gain, normEps);
       return Float64Array.from({ length: m }, (_, i) => Math.hypot(...h.subarray(i * D, (i + 1) * D)));
     },
-    outputWeight: (layer) => at(layer).output(0, D),
+    outputWeight: (layer) => at(layer).output!(0, D), // of a layer with attention, which policies see alone
     hiddenNorm: (x) => rmsNorm(x, norm, normEps),
     async logits(x) {
       const m = x.length / D;

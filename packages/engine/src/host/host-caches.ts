@@ -5,6 +5,7 @@ import type { AnySignal, Backend } from '@kv/core';
 import { layerAttention } from '../attention/layer-attention.ts';
 import type { Store } from '../cache/storage.ts';
 import { rotator } from '../cache/rotate.ts';
+import { keptLayers, slotModel, type KeptLayers } from '../decoder/keeps.ts';
 import { greedy } from '../sampling.ts';
 import { joinEvents } from '../memory/active-policy.ts';
 import type { ActivePolicy, EventResult } from '../memory/active-policy.ts';
@@ -25,6 +26,7 @@ import { DecodedLayer } from './decoded-layer.ts';
 import { HiddenNumbers } from './hidden.ts';
 import type { HostState } from './host-state.ts';
 import { LayerMemory } from './layer.ts';
+import { LayerStates } from './layer-states.ts';
 import { runHostProviders } from './observe.ts';
 import { pass } from './pass.ts';
 import type { PassOptions } from './pass.ts';
@@ -46,7 +48,7 @@ export interface TokenPasses {
   pass(caches: HostState, ids: readonly number[], options: PassOptions): Promise<Float32Array[]>;
 }
 
-interface HostCachesOptions extends Pick<MemoryOptions, 'window' | 'signal' | 'mostOperations' | 'form'> {
+interface HostCachesOptions extends Pick<MemoryOptions, 'window' | 'signal' | 'mostOperations' | 'form' | 'snapshots'> {
   /** @defaultValue layer by layer, through the decoder: `layerPasses` */
   readonly passes?: TokenPasses;
 }
@@ -64,7 +66,10 @@ export class HostCaches implements SequenceCaches, HostState {
   readonly slots: SlotCounts;
   readonly decoder: HostDecoder;
   readonly #passes: TokenPasses;
+  readonly #snapshots: number;
+  readonly kept: KeptLayers;
   layers: readonly LayerMemory[];
+  states: LayerStates;
   /** State of rows `model`. */
   shared: StateStore;
   /** What providers compute from hidden states, if one does. */
@@ -85,7 +90,7 @@ export class HostCaches implements SequenceCaches, HostState {
     decoder: HostDecoder,
     model: MemoryModel,
     backend: Backend,
-    { passes = layerPasses, mostOperations, ...options }: HostCachesOptions = {},
+    { passes = layerPasses, mostOperations, snapshots = 0, ...options }: HostCachesOptions = {},
     progress?: TokenProgress,
   ) {
     const { config } = model,
@@ -99,7 +104,10 @@ export class HostCaches implements SequenceCaches, HostState {
     const { ledger, form } = this.context;
     Object.assign(this.context.counters, counters);
     [this.decoder, this.#passes, this.#decoded] = [decoder, passes, new DecodedLayer(ledger)];
-    this.layers = Array.from({ length: config.layers }, () => new LayerMemory(config, ledger, { store, form }));
+    this.kept = keptLayers(config);
+    this.#snapshots = snapshots;
+    this.layers = this.kept.slots.map(() => new LayerMemory(config, ledger, { store, form }));
+    this.states = new LayerStates(this.kept.states, snapshots, ledger, store);
     this.shared = new StateStore(config, ledger, store);
     this.slots = new SlotCounts(this.context, {
       of: (layer) => slotsOf(this.layers[layer]),
@@ -132,7 +140,9 @@ export class HostCaches implements SequenceCaches, HostState {
   ): (signal: AnySignal) => unknown {
     const { shared, decoder, context } = this,
       { progress, counters, backend, model } = context,
-      { config, embeddings } = model;
+      { embeddings } = model,
+      config = slotModel(model.config),
+      at = this.kept.slots[layer];
     return reader({
       memory: this.layers[layer],
       shared,
@@ -146,16 +156,16 @@ export class HostCaches implements SequenceCaches, HostState {
       rowEngine: decoder.rowEngine,
       queryHeads: config.queryHeads,
       embeddings,
-      outputWeight: () => decoder.outputWeight(layer),
+      outputWeight: () => decoder.outputWeight(at),
       rope: {
         rotary: config.ropes[layer].rotary,
-        angles: (p) => decoder.angles(layer, progress.rotations(p), progress.rotaryLength),
+        angles: (p) => decoder.angles(at, progress.rotations(p), progress.rotaryLength),
       },
     });
   }
 
   move(next: number): void {
-    const { decoder, layers, context } = this,
+    const { decoder, layers, kept, context } = this,
       { rotaryLength } = context.progress;
     for (const [l, layer] of layers.entries()) {
       const { cache, ring } = layer;
@@ -164,7 +174,7 @@ export class HostCaches implements SequenceCaches, HostState {
         used = Array.from({ length: next }, (_, i) => i);
       cache.lengths.forEach((n, g) => used.push(...before.subarray(g * cache.capacity, g * cache.capacity + n)));
       const rotate = rotator(
-        (positions) => decoder.angles(l, positions, rotaryLength),
+        (positions) => decoder.angles(kept.slots[l], positions, rotaryLength),
         [...used, ...(ring?.rotations() ?? [])],
       );
       cache.rebase(next, rotate);
@@ -174,12 +184,17 @@ export class HostCaches implements SequenceCaches, HostState {
 
   async snapshot(): Promise<CacheSnapshot> {
     const { config } = this.context.model;
-    return { layers: this.layers.map((layer) => layer.saved(config)), states: this.shared.saved() };
+    return {
+      layers: this.layers.map((layer) => layer.saved(config)),
+      carried: this.states.saved(),
+      states: this.shared.saved(),
+    };
   }
 
-  restore({ layers, states }: CacheSnapshot): void {
+  restore({ layers, carried = [], states }: CacheSnapshot): void {
     const { model, ledger } = this.context;
     for (const [l, layer] of layers.entries()) this.layers[l].restore(layer, model.config, ledger);
+    this.states.restore(carried);
     for (const state of states) this.shared.restore(state);
   }
 
@@ -249,14 +264,22 @@ export class HostCaches implements SequenceCaches, HostState {
   empty(progress?: TokenProgress): HostCaches {
     const { decoder, context } = this,
       { model, backend } = context;
-    return new HostCaches(decoder, model, backend, { ...context, passes: this.#passes }, progress);
+    return new HostCaches(
+      decoder,
+      model,
+      backend,
+      { ...context, passes: this.#passes, snapshots: this.#snapshots },
+      progress,
+    );
   }
 
   fork(upTo: number = this.context.progress.length): HostCaches {
-    const { layers, shared, context } = this,
+    const { layers, states, shared, context } = this,
       copy = this.empty(context.progress.fork(upTo)),
       { ledger } = copy.context;
     copy.layers = layers.map((layer) => layer.fork(context.model.config, ledger, upTo));
+    copy.states.destroy();
+    copy.states = states.fork(ledger, upTo, context.progress.length);
     copy.shared = shared.fork(ledger);
     copy.hidden = this.hidden?.fork(ledger);
     return copy;
@@ -264,6 +287,7 @@ export class HostCaches implements SequenceCaches, HostState {
 
   free(): void {
     for (const layer of this.layers) layer.destroy();
+    this.states.destroy();
     this.shared.destroy();
     this.hidden?.destroy();
   }

@@ -1,14 +1,21 @@
 import type { AnySignal } from '@kv/core';
+import type { KeptLayers } from '../decoder/keeps.ts';
 import type { SequenceCaches } from '../memory/caches.ts';
 import type { HostDecoder } from './decoder.ts';
 import type { HiddenNumbers } from './hidden.ts';
 import type { LayerMemory } from './layer.ts';
+import type { LayerStates } from './layer-states.ts';
 import type { StateStore } from './store.ts';
 
 /** What passes, providers and step hooks read and change in caches on the host. */
 export interface HostState extends Pick<SequenceCaches, 'context' | 'slots' | 'move' | 'free'> {
   readonly decoder: HostDecoder;
+  /** What the model's layers keep, and their places in `layers` and `states`. */
+  readonly kept: KeptLayers;
+  /** Layers that keep slots. */
   readonly layers: readonly LayerMemory[];
+  /** States of the layers that keep none. */
+  readonly states: LayerStates;
   /** State of rows `model`. */
   readonly shared: StateStore;
   /** What providers compute from hidden states, if one does. */

@@ -2,6 +2,7 @@ import type { CompiledPolicy } from '@kv/core/engine';
 import { attentionWeights } from '../attention/attention.ts';
 import type { AttendOptions } from '../attention/attention.ts';
 import { layerAttention } from '../attention/layer-attention.ts';
+import { slotModel } from '../decoder/keeps.ts';
 import { makeRoom } from '../memory/make-room.ts';
 import { runProviders } from '../memory/providers.ts';
 import { attentionRows, rowsOf } from './attention-rows.ts';
@@ -58,24 +59,29 @@ async function observe(
   const copy = caches.fork(),
     { decoder, context } = caches,
     { progress } = copy.context,
-    { config } = context.model,
+    config = slotModel(context.model.config),
     { queryHeads: H } = config;
   try {
     makeRoom(copy, ids.length, 'observeMax');
     const positions = Uint32Array.from(ids, (_, i) => progress.length + i),
       out: Observed[] = [];
     let x = decoder.embed(ids);
-    for (const [l, { cache }] of copy.layers.entries()) {
+    for (const [layer, { kind, at: l }] of copy.kept.all.entries()) {
       await context.guard.between({ phase: 'prefill' });
-      const n = cache.length,
-        { q, k, v } = await decoder.project(l, x, progress.rotations(positions), progress.rotaryLength);
+      if (kind === 'state') {
+        x = await decoder.finish(layer, x, await decoder.mix(layer, x, copy.states.all[l]));
+        continue;
+      }
+      const { cache } = copy.layers[l],
+        n = cache.length,
+        { q, k, v } = await decoder.project(layer, x, progress.rotations(positions), progress.rotaryLength);
       cache.append(k, v, positions, progress.shift);
       const stride = cache.length,
         columnMax = new Float32Array(H * stride),
         attention = { q, queryPositions: positions, cache, ...layerAttention(config, l) };
-      if (over) addLargest(columnMax, { ...attention, engine: decoder.rowEngine }, decoder.readLengths(l, x));
+      if (over) addLargest(columnMax, { ...attention, engine: decoder.rowEngine }, decoder.readLengths(layer, x));
       x = await decoder.finish(
-        l,
+        layer,
         x,
         await decoder.attend({
           ...attention,

@@ -1,5 +1,6 @@
 import type { AttentionStats } from '../attention/attention.ts';
 import { layerAttention } from '../attention/layer-attention.ts';
+import { slotModel } from '../decoder/keeps.ts';
 import type { FeedOptions } from '../memory/feed.ts';
 import type { Projection } from './decoder.ts';
 import { writeState } from './event.ts';
@@ -12,7 +13,7 @@ import type { ViewSelection } from './visibility.ts';
 
 /** Options of `pass`. */
 export interface PassOptions extends Omit<FeedOptions, 'evict'> {
-  /** Called for all layers in turn, at most `layersTogether` at once. A layer-wise event evicts here. */
+  /** Called for all layers that keep slots in turn, at most `layersTogether` at once. A layer-wise event evicts here. */
   afterLayers?(layers: readonly number[]): Promise<void>;
   /** Called with what views leave visible in a layer. */
   seen?(layer: number, visible: readonly ViewSelection[]): void;
@@ -21,7 +22,10 @@ export interface PassOptions extends Omit<FeedOptions, 'evict'> {
 /** The projection of a block that a layer freezes entirely. */
 const NOTHING: Projection = { q: new Float32Array(0), k: new Float32Array(0), v: new Float32Array(0) };
 
-/** Feeds tokens through every layer: project, append, hide, attend, finish. Returns the logits of the last rows. */
+/**
+ * Feeds tokens through every layer: project, append, hide, attend, finish; or, where a layer carries a state, project,
+ * mix, finish. Returns the logits of the last rows.
+ */
 export async function pass(
   caches: HostState,
   ids: readonly number[],
@@ -34,21 +38,36 @@ export async function pass(
     positions = Uint32Array.from(ids, (_, i) => progress.length + i),
     copies = active.policy.hooks('freeze')[0]?.copies ?? false;
   let x = decoder.embed(ids),
-    previous: Pick<Projection, 'k' | 'v'> | undefined;
+    previous: Pick<Projection, 'k' | 'v'> | undefined,
+    /** Rows that the last layer with slots did not freeze; undefined for all. */
+    unfrozen: Uint32Array | undefined;
   for (const id of ids) progress.text.push(id);
-  for (const l of caches.layers.keys()) {
+  for (const [layer, { kind, at: l }] of caches.kept.all.entries()) {
     await guard.between({ phase, signal });
+    if (kind === 'state') {
+      // rows that the layer below froze stay as they are, but later ones read what they carry on
+      const mixed = await decoder.mix(layer, x, caches.states.all[l]);
+      if (unfrozen === undefined) x = await decoder.finish(layer, x, mixed);
+      else if (unfrozen.length > 0) {
+        const [rows, mixedRows] = [pick(x, unfrozen, hidden), pick(mixed, unfrozen, mixed.length / m)];
+        put(x, unfrozen, hidden, await decoder.finish(layer, rows, mixedRows));
+      }
+      continue;
+    }
     const live =
       phase === 'prefill' && previous
         ? liveRows(active.policy, slots.layerContext(l, active), positions, caches.layers[l].ring?.window ?? 1)
         : undefined;
     const frozen = live !== undefined && live.length < m;
+    unfrozen = frozen ? live : undefined;
     const at = frozen ? pickPositions(positions, live) : positions,
       rowsIn = frozen ? pick(x, live, hidden) : x;
     // frozen rows are projected as they are, unless their keys and values come along with them
     const [some, given] = frozen && !copies ? [positions, x] : [at, rowsIn],
       projected =
-        some.length === 0 ? NOTHING : await decoder.project(l, given, progress.rotations(some), progress.rotaryLength);
+        some.length === 0
+          ? NOTHING
+          : await decoder.project(layer, given, progress.rotations(some), progress.rotaryLength);
     // `live` is only set together with it
     previous = frozen && copies ? withFrozen(projected, live, m, previous!, headDim) : projected;
     const out = await attendLayer(
@@ -111,10 +130,8 @@ async function attendLayer(
   { phase, active, eventFollows, seen }: Pick<PassOptions, 'phase' | 'active' | 'eventFollows' | 'seen'>,
 ): Promise<Float32Array> {
   const { decoder } = caches,
-    {
-      counters,
-      model: { config },
-    } = caches.context,
+    { counters, model } = caches.context,
+    config = slotModel(model.config),
     layer = caches.layers[l],
     { cache, windowStats } = layer;
   if (decoder.fused && (phase === 'decode' || !active.policy.evicts)) cache.fit(positions.length);
@@ -133,7 +150,7 @@ async function attendLayer(
   const out =
     at.length === 0
       ? x
-      : await decoder.attendAndFinish(l, x, {
+      : await decoder.attendAndFinish(caches.kept.slots[l], x, {
           q,
           queryPositions: at,
           cache,

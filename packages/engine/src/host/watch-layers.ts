@@ -1,11 +1,13 @@
 import { lastAttention } from '../attention/attention.ts';
 import { layerAttention } from '../attention/layer-attention.ts';
 import { LayerCache } from '../cache/layer-cache.ts';
+import { keptLayers, slotModel } from '../decoder/keeps.ts';
 import type { Angles } from '../decoder/program.ts';
 import { Ledger } from '../ledger.ts';
+import { LayerStates } from './layer-states.ts';
 import type { HostModel } from './runtime.ts';
 
-/** Callbacks that observe a pass. */
+/** Callbacks that observe a pass. Layers are those that keep slots, counted from 0. */
 export interface LayerWatch {
   /** Queries `[H, m, d]` of a layer's newest m tokens, with the angles that rotated them. */
   queries?(layer: number, q: Float32Array, angles: Angles): void;
@@ -29,33 +31,42 @@ export async function watchLayers(
   { queries, keys, newest, hidden }: LayerWatch,
 ): Promise<void> {
   const ledger = new Ledger(),
-    caches = Array.from({ length: config.layers }, () => new LayerCache(config.kvHeads, config.headDim, ledger));
+    { all, slots, states: sizes } = keptLayers(config),
+    seen = slotModel(config),
+    caches = slots.map(() => new LayerCache(config.kvHeads, config.headDim, ledger)),
+    states = new LayerStates(sizes, 0, ledger);
   try {
     for (let from = 0; from < ids.length; from += BLOCK) {
       const part = ids.slice(from, from + BLOCK),
         positions = Uint32Array.from(part, (_, i) => from + i);
       let x = decoder.embed(part);
-      for (const [l, cache] of caches.entries()) {
-        const { q, k, v } = await decoder.project(l, x, positions, ids.length);
-        queries?.(l, q, decoder.angles(l, positions, ids.length));
+      for (const [layer, { kind, at: l }] of all.entries()) {
+        if (kind === 'state') {
+          x = await decoder.finish(layer, x, await decoder.mix(layer, x, states.all[l]));
+          continue;
+        }
+        const cache = caches[l],
+          { q, k, v } = await decoder.project(layer, x, positions, ids.length);
+        queries?.(l, q, decoder.angles(layer, positions, ids.length));
         keys?.(l, k);
         cache.append(k, v, positions);
         newest?.(
           l,
           lastAttention({
             ...{ queries: q, queryPositions: positions, cache, engine: decoder.rowEngine },
-            ...layerAttention(config, l),
+            ...layerAttention(seen, l),
           }),
         );
         x = await decoder.finish(
-          l,
+          layer,
           x,
-          await decoder.attend({ q, queryPositions: positions, cache, ...layerAttention(config, l) }),
+          await decoder.attend({ q, queryPositions: positions, cache, ...layerAttention(seen, l) }),
         );
       }
       hidden?.(decoder.hiddenNorm(x));
     }
   } finally {
     for (const cache of caches) cache.destroy();
+    states.destroy();
   }
 }

@@ -1,6 +1,7 @@
 import type { AnySignal, BudgetPlan } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import type { ActivePolicy, EventResult, EventTimes } from './active-policy.ts';
+import type { CarriedStates } from './carried-states.ts';
 import type { SequenceContext } from './context.ts';
 import type { BatchGroup, FeedOptions, FeedResult, Output, PendingId } from './feed.ts';
 import type { Observer } from './observer.ts';
@@ -26,8 +27,9 @@ export interface EventRequest {
 
 /**
  * The caches of one sequence, in the place where they live: what differs between the host and a device. `Memory`
- * decides when each method may run and whether a failure leaves the sequence usable. It has 16 members, one for each
- * thing that depends on the place; the last three are optional capabilities.
+ * decides when each method may run and whether a failure leaves the sequence usable. It has 17 members, one for each
+ * thing that depends on the place; the last four are optional capabilities. Layers are those that keep slots, counted
+ * from 0, here and wherever policies see them.
  */
 export interface SequenceCaches {
   readonly context: SequenceContext;
@@ -51,10 +53,12 @@ export interface SequenceCaches {
   snapshot(): Promise<CacheSnapshot>;
   /** Restores such contents into empty caches. */
   restore(snapshot: CacheSnapshot): void;
-  /** Returns a copy of the first `upTo` tokens. @defaultValue all */
+  /** Returns a copy of the first `upTo` tokens, at which states have a snapshot. @defaultValue all */
   fork(upTo?: number): SequenceCaches;
   /** Frees everything; called once. */
   free(): void;
+  /** The states of layers that keep no slots; absent where the caches know layers with slots alone. */
+  readonly states?: CarriedStates | undefined;
   /** Speculative steps; absent where none can start before the host knows a token. */
   readonly speculation?: SpeculativeSteps;
   /** Access for an observer of evictions; absent where what it reads is not on the host. */

@@ -32,10 +32,10 @@ export function makeRoom(
 ): void {
   expectRoom(caches, more, where);
   const { slots, context } = caches,
-    { window, progress, model } = context,
+    { window, progress } = context,
     next = progress.length - progress.shift;
   if (next + more <= window && !(together && slots.longest < next)) return;
-  for (let l = 0; l < model.config.layers; l++) slots.freeUnreachable(l);
+  for (let l = 0; l < slots.layers; l++) slots.freeUnreachable(l);
   const { longest } = slots;
   caches.move(longest);
   progress.shift = progress.length - longest;

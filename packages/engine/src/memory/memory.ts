@@ -13,12 +13,14 @@ import type { Snapshot } from './snapshot.ts';
 /** How the keys and values of a sequence are stored, and their bytes. */
 export interface CacheUsage {
   readonly form: CacheForm;
-  /** Bytes that a token adds while nothing is evicted: a slot in every layer and KV head. */
+  /** Bytes that a token adds while nothing is evicted: a slot in every KV head of every layer that keeps slots. */
   readonly bytesPerToken: number;
   /** Bytes of the slots in use: keys, values and positions. */
   readonly liveBytes: number;
   /** The most of them at any time. */
   readonly peakBytes: number;
+  /** Bytes of the states of layers that keep no slots, whatever the number of tokens; 0 where all layers keep slots. */
+  readonly stateBytes: number;
 }
 
 /**
@@ -43,9 +45,16 @@ export class Memory {
   }
   /** How keys and values are stored, and their bytes. */
   get cache(): CacheUsage {
-    const { form, ledger, model } = this.caches.context,
+    const { context, states } = this.caches,
+      { form, ledger, model } = context,
       { live, peak } = ledger.entry('cache');
-    return { form, bytesPerToken: tokenBytes(form, model.config), liveBytes: live, peakBytes: peak };
+    return {
+      form,
+      bytesPerToken: tokenBytes(form, model.config),
+      liveBytes: live,
+      peakBytes: peak,
+      stateBytes: states?.bytes ?? 0,
+    };
   }
 
   /**
@@ -79,6 +88,7 @@ export class Memory {
       );
       if (guard.destroyed) fed.output.release();
       guard.expectAlive();
+      if (phase === 'prefill') caches.states?.keep(progress.length);
       return fed;
     });
   }
@@ -115,7 +125,21 @@ export class Memory {
     this.caches.restore(snapshot);
   }
 
-  /** Returns a copy. @param upTo copies only this many tokens, the first ones; at least `slots.cuttableFrom` */
+  /**
+   * Returns the most tokens, at most `most` and a multiple of `part`, that a copy may be cut to; 0 for none. Slots cannot
+   * be cut where earlier ones were evicted; states can be at snapshots only, and at their end.
+   */
+  cut(most: number, part = 1): number {
+    const { slots, progress, caches } = this,
+      { length } = progress,
+      ends = caches.states?.bytes
+        ? [...caches.states.snapshots, length]
+        : [part * Math.floor(Math.min(most, length) / part)],
+      end = ends.findLast((tokens) => tokens <= most && tokens % part === 0) ?? 0;
+    return end >= slots.cuttableFrom ? end : 0;
+  }
+
+  /** Returns a copy. @param upTo copies only this many tokens, the first ones, as `cut` allows */
   fork(upTo?: number): Memory {
     return new Memory(this.caches.fork(upTo));
   }

@@ -23,6 +23,11 @@ export interface MemoryOptions {
   readonly backend?: Backend | undefined;
   /** How keys and values are stored; one of the model's `cacheForms`. @defaultValue the model's `cacheForm` */
   readonly form?: CacheForm | undefined;
+  /**
+   * Snapshots to hold of the states that layers without slots carry, kept at the ends of a prompt's parts: a copy of
+   * fewer tokens can start at these. @defaultValue 0
+   */
+  readonly snapshots?: number | undefined;
   /** Once aborted, any pass over the memory ends within a layer. */
   readonly signal?: AbortSignal | undefined;
   /**

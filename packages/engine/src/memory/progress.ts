@@ -1,4 +1,4 @@
-import type { Snapshot } from './snapshot.ts';
+import type { CacheSnapshot, Snapshot } from './snapshot.ts';
 import type { TokenText } from './text.ts';
 
 /** The text of a sequence and the counts that go with it, wherever its caches live. */
@@ -66,4 +66,4 @@ export class TokenProgress {
   }
 }
 
-type ProgressSnapshot = Omit<Snapshot, 'layers' | 'states'>;
+type ProgressSnapshot = Omit<Snapshot, keyof CacheSnapshot>;

@@ -1,5 +1,6 @@
 import type { LayerContext } from '@kv/core';
 import type { ModelConfig } from '@kv/checkpoints';
+import { slotModel } from '../decoder/keeps.ts';
 import type { ActivePolicy } from './active-policy.ts';
 import type { SequenceContext } from './context.ts';
 import type { TokenProgress } from './progress.ts';
@@ -30,7 +31,10 @@ export interface CountedLayers {
   plain(): boolean;
 }
 
-/** What is computed from the slots of a sequence's layers and the windows that its model's layers see. */
+/**
+ * What is computed from the slots of a sequence's layers and the windows that they see: of the layers that keep slots,
+ * counted from 0.
+ */
 export class SlotCounts {
   readonly #config: ModelConfig;
   readonly #window: number;
@@ -38,7 +42,7 @@ export class SlotCounts {
   readonly #layers: CountedLayers;
 
   constructor({ model, window, progress }: SequenceContext, layers: CountedLayers) {
-    [this.#config, this.#window, this.#progress, this.#layers] = [model.config, window, progress, layers];
+    [this.#config, this.#window, this.#progress, this.#layers] = [slotModel(model.config), window, progress, layers];
   }
 
   /** Slots of the longest head of any layer that the newest token sees. */
@@ -69,6 +73,11 @@ export class SlotCounts {
         joined = Math.min(more, length - from);
       return Array.from(lengths, (n, g) => n - (unseen?.[g] ?? 0) + joined);
     });
+  }
+
+  /** Number of layers that keep slots. */
+  get layers(): number {
+    return this.#config.layers;
   }
 
   /** Returns the positions in the cache, `[layer][kvHead]`, ascending. */

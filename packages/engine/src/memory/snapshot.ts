@@ -48,7 +48,10 @@ export interface LayerSnapshot {
 
 /** The contents of a sequence's caches, and of what is recorded with them. */
 export interface CacheSnapshot {
+  /** Layers that keep slots. */
   readonly layers: readonly LayerSnapshot[];
+  /** The states of the layers that keep none, where there are such layers. */
+  readonly carried?: readonly Float32Array[];
   /** States of rows `model`. */
   readonly states: readonly StoredState[];
 }

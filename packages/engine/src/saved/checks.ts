@@ -1,4 +1,5 @@
 import { KvError, LEVELS } from '@kv/core';
+import { slotLayers, stateNumbers } from '@kv/checkpoints';
 import { expectLevels, storedForms, type StorageForm } from '../cache/form.ts';
 import { levelOf, recordRows, recordsOf } from '../cache/records.ts';
 import { decodeRecords } from '../cache/record-rows.ts';
@@ -8,10 +9,17 @@ import type { SavedManifest } from './manifest.ts';
 
 /** Checks a manifest's counts against the model's. @throws KvError naming what does not fit. */
 export function checkCounts(
-  { form, tokens, shift, layers, promptLength }: SavedManifest,
-  { layers: L, kvHeads: G, headDim }: CacheShape,
+  { form, tokens, shift, layers, carried = [], promptLength }: SavedManifest,
+  { mixers, kvHeads: G, headDim }: CacheShape,
   where: string,
 ): void {
+  const L = slotLayers({ mixers }).length,
+    numbers = mixers.filter(({ kind }) => kind !== 'attention').map(stateNumbers);
+  if (carried.length !== numbers.length || carried.some((count, i) => count !== numbers[i]))
+    throw new KvError(
+      where,
+      `expected states of ${numbers.length} layers, of [${numbers}] numbers, got ${carried.length}, of [${carried.slice(0, 64)}]`,
+    );
   if (layers.length !== L || layers.some(({ lengths }) => lengths.length !== G))
     throw new KvError(where, `expected ${L} layers of ${G} KV heads, got another number`);
   if (tokens === 0 || promptLength > tokens || (shift ?? 0) > tokens)

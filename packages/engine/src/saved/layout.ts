@@ -1,3 +1,4 @@
+import type { ModelConfig } from '@kv/checkpoints';
 import { BLOCK, storedForms, type RowForm } from '../cache/form.ts';
 import { recordBytes } from '../cache/records.ts';
 import { stateRows } from '../host/store.ts';
@@ -5,7 +6,7 @@ import type { SavedManifest, SavedState } from './manifest.ts';
 
 /** The parts of a model's shape that its cache depends on. */
 export interface CacheShape {
-  readonly layers: number;
+  readonly mixers: ModelConfig['mixers'];
   readonly queryHeads: number;
   readonly kvHeads: number;
   readonly headDim: number;
@@ -27,7 +28,7 @@ const sum = (list: readonly number[]): number => list.reduce((a, b) => a + b, 0)
 
 /** Returns the tensors of a file with this manifest, in the order of their bytes. The file may hold nothing else. */
 export function layoutOf(
-  { form, tokens, logits, shift, layers, states }: SavedManifest,
+  { form, tokens, logits, shift, layers, carried = [], states }: SavedManifest,
   shape: CacheShape,
 ): readonly SavedTensor[] {
   const { queryHeads: H, kvHeads: G, headDim: d, vocab } = shape,
@@ -61,6 +62,7 @@ export function layoutOf(
     addStates(own, at);
     if (event) add('U32', `${at}kept`, sum(event.kept));
   }
+  carried.forEach((numbers, i) => add('F32', `carried.${i}`, numbers));
   addStates(states, '');
   return out;
 }

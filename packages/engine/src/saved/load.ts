@@ -135,6 +135,7 @@ function snapshotOf(manifest: SavedManifest, arrays: SavedArrays, headDim: numbe
     decoded,
     mostSlots,
     shift: shift ?? 0,
+    carried: (manifest.carried ?? []).map((_, i) => floats(`carried.${i}`)),
     states: states(manifest.states, ''),
     layers: manifest.layers.map(
       ({ lengths, aligned, ring, accumulated, block, states: own, levels }, l): LayerSnapshot => {

@@ -53,7 +53,10 @@ export interface SavedManifest {
   readonly shift: number | null;
   /** Rows of logits. */
   readonly logits: number;
+  /** Layers that keep slots. */
   readonly layers: readonly SavedLayer[];
+  /** Numbers of the state of each layer that keeps none; absent where all layers keep slots. */
+  readonly carried?: readonly number[];
   /** States of rows `model`. */
   readonly states: readonly SavedState[];
 }
@@ -87,6 +90,7 @@ export function parseManifest(value: unknown, where: string): SavedManifest {
     shift: fields.shift === null ? null : count(fields, 'shift', where),
     logits: count(fields, 'logits', where),
     layers: items(fields, 'layers', where).map((layer) => parseLayer(layer, where)),
+    ...(fields.carried !== undefined && { carried: counts(fields, 'carried', where) }),
     states: items(fields, 'states', where).map((state) => parseState(state, where)),
   };
 }

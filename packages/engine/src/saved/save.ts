@@ -75,6 +75,8 @@ export async function saveCache(sequence: Sequence): Promise<Uint8Array> {
       event: kept ? { budgets: [...last!.budgets[l]], kept: kept.map((each) => each.length) } : null, // `kept` is of it
     };
   });
+  const { carried = [] } = saved;
+  carried.forEach((numbers, i) => put(`carried.${i}`, numbers));
   const manifest: SavedManifest = {
     version: 2,
     form: saved.layers[0].slots.form,
@@ -94,6 +96,7 @@ export async function saveCache(sequence: Sequence): Promise<Uint8Array> {
     shift: saved.layers[0].slots.rotations ? saved.shift : null,
     logits: logits.length,
     layers,
+    ...(carried.length > 0 && { carried: carried.map(({ length }) => length) }),
     states: putStates(saved.states, ''),
   };
   return writeSaved(manifest, arrays, config);

@@ -2,6 +2,7 @@ import { attentionLast, KvError } from '@kv/core';
 import { compile, settleOwn, union } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
 import { expectIds } from '../decoder/decoder.ts';
+import { slotModel } from '../decoder/keeps.ts';
 import { activePolicyOf, evicts } from '../memory/active-policy.ts';
 import type { FeedOptions, Output } from '../memory/feed.ts';
 import type { Memory } from '../memory/memory.ts';
@@ -177,8 +178,9 @@ export async function feed(
  * Checks layers' rotations where tokens are frozen. @throws KvError where frozen tokens would take keys from a layer
  * with other rotations
  */
-function expectAlike({ hooks, methodName }: CompiledPolicy, { config: { ropes, attention } }: Model): void {
-  const [hook] = hooks('freeze'),
+function expectAlike({ hooks, methodName }: CompiledPolicy, { config }: Model): void {
+  const { ropes, attention } = slotModel(config),
+    [hook] = hooks('freeze'),
     other = ropes.findIndex((rope, l) => l > 0 && rope !== ropes[l - 1]);
   if (!hook?.copies || other <= 0) return;
   const kinds = attention.windows.some((window) => window < Infinity) ? 'sliding and global layers' : 'layers';

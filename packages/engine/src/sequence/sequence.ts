@@ -45,9 +45,9 @@ export class Sequence {
    * @param backend runs the policy when the cache is on the host. @defaultValue where the model's runtime keeps caches
    */
   constructor(model: Model, backend?: Backend, options: SequenceOptions = {}) {
-    const { window, cache, mostOperations, start } = settleOwn('sequence', SEQUENCE, options);
+    const { window, cache, mostOperations, snapshots, start } = settleOwn('sequence', SEQUENCE, options);
     this.model = model;
-    this.memory = start?.memory ?? model.memory({ backend, window, form: cache, mostOperations });
+    this.memory = start?.memory ?? model.memory({ backend, window, form: cache, mostOperations, snapshots });
     this.stats = emptyStats(start?.notes);
     this.#outputs = start?.outputs ?? new Outputs();
     this.#schedule = new PolicySchedule(this.memory, this.stats, start?.active);
@@ -166,7 +166,8 @@ export class Sequence {
    * Returns an independent copy over the same weights.
    *
    * @param length copies only the first `length` tokens: feed it before reading its logits. @defaultValue all
-   * @throws KvError for a length below `memory.slots.cuttableFrom`
+   * @throws KvError for a length below `memory.slots.cuttableFrom`, or, where layers carry states, at which no snapshot
+   * of them was kept, see `snapshots`
    */
   fork(length?: number): Sequence {
     const { memory, active, progress } = this;
@@ -178,14 +179,7 @@ export class Sequence {
       copy.memory.ledger.sample('prefill', progress.length);
       return copy;
     }
-    const from = Math.max(1, memory.slots.cuttableFrom);
-    if (!(Number.isInteger(length) && length >= from && length <= progress.length))
-      throw new KvError(
-        'fork',
-        from > progress.length
-          ? 'expected a sequence that has evicted nothing and keeps no statistics, got one that has evicted tokens or keeps statistics of them'
-          : `expected a length from ${from} to ${progress.length}, got ${length}`,
-      );
+    expectCut(memory, length);
     return new Sequence(this.model, undefined, {
       start: { memory: memory.fork(length), active: activePolicyOf(compile(id), active.budget) },
     });
@@ -246,4 +240,23 @@ export class Sequence {
       rollback: () => this.#speculation?.rollback(),
     };
   }
+}
+
+/** Checks that a copy of a memory may be cut to its first `length` tokens. @throws KvError if not */
+function expectCut(memory: Memory, length: number): void {
+  const { slots, progress, caches } = memory,
+    from = Math.max(1, slots.cuttableFrom);
+  if (from > progress.length)
+    throw new KvError(
+      'fork',
+      'expected a sequence that has evicted nothing and keeps no statistics, got one that has evicted tokens or keeps statistics of them',
+    );
+  if (!(Number.isInteger(length) && length >= from && length <= progress.length))
+    throw new KvError('fork', `expected a length from ${from} to ${progress.length}, got ${length}`);
+  if (memory.cut(length) === length) return;
+  const ends = [...(caches.states?.snapshots ?? []).filter((tokens) => tokens >= from), progress.length];
+  throw new KvError(
+    'fork',
+    `this model's layers carry states, which are known after ${ends.join(', ')} tokens: expected one of these lengths, got ${length}; a sequence with \`snapshots\` knows them at the ends of a prompt's parts`,
+  );
 }

@@ -1,7 +1,16 @@
 import { isState, mostKept } from '@kv/core/engine';
 import type { AnySignal } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
-import { movedForm, movesTogether, observationPlan, slotBytes, waits } from '@kv/engine';
+import {
+  movedForm,
+  movesTogether,
+  observationPlan,
+  slotBytes,
+  slotModel,
+  snapshotsOfPrefix,
+  stateBytes,
+  waits,
+} from '@kv/engine';
 import type { Model, ModelConfig } from '@kv/models';
 import type { SequenceRequest } from './job.ts';
 import type { SequencePolicy } from './sequence-policy.ts';
@@ -67,16 +76,17 @@ export function decodeSlots(sequencePolicy: SequencePolicy, slots: number, promp
 }
 
 /**
- * Returns an upper bound on the bytes of a sequence with `slots[l]` slots a head in layer `l`, including storage that
- * is being replaced.
+ * Returns an upper bound on the bytes of a sequence with `slots[l]` slots a head in layer `l` of those that keep slots,
+ * including storage that is being replaced, the states of the other layers, and snapshots of them.
  */
 export function sequenceBytes(
-  { config: { queryHeads: H, kvHeads: G, headDim: d, hidden: D, maxPositions }, cacheForm: form }: StoredModel,
+  { config, cacheForm: form }: StoredModel,
   slots: readonly number[],
   tokens: number,
   sequencePolicy: SequencePolicy,
 ): number {
-  const needs = recordedSignals(sequencePolicy),
+  const { queryHeads: H, kvHeads: G, headDim: d, hidden: D, maxPositions } = config,
+    needs = recordedSignals(sequencePolicy),
     { window, accumulated, block } = observationPlan(needs),
     hidden = needs.some((signal) => signal.hidden);
   const rows =
@@ -107,6 +117,7 @@ export function sequenceBytes(
   );
   return (
     all +
+    (1 + snapshotsOfPrefix) * stateBytes(config) +
     cache(Math.max(...slots)) +
     indexes(Math.max(...slots)) +
     decoded +
@@ -118,7 +129,7 @@ export function sequenceBytes(
 
 /** Returns an upper bound on the bytes of a prompt and its answers, during prefill or decoding. */
 export function requestBytes({ ids, sequencePolicy, limits, n }: SequenceRequest, model: StoredModel): number {
-  const layers = (slots: number): number[] => Array<number>(model.config.layers).fill(slots),
+  const layers = (slots: number): number[] => Array<number>(slotModel(model.config).layers).fill(slots),
     all = ids.length + limits.maxNewTokens,
     read = prefillSlots(sequencePolicy, ids.length),
     reading = sequenceBytes(model, layers(read), all, sequencePolicy),

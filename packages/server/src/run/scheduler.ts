@@ -1,4 +1,4 @@
-import { stepTogether } from '@kv/engine';
+import { slotModel, stepTogether } from '@kv/engine';
 import type { Model } from '@kv/models';
 import { promptScores } from '../protocol/logprobs.ts';
 import { cancelledRefusal, Refusal, refusalOf } from '../protocol/refusal.ts';
@@ -274,7 +274,7 @@ export class Scheduler {
         .lengths()
         .flat()
         .reduce((sum, n) => sum + n, 0),
-      { layers, kvHeads } = this.#model.config;
+      { layers, kvHeads } = slotModel(this.#model.config);
     if (usage) {
       usage.keptSlots += kept;
       const { liveBytes, peakBytes } = sequence.memory.cache,
