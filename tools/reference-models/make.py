@@ -65,8 +65,8 @@ CONFIGS = {
         conv_L_cache=4, block_auto_adjust_ff_dim=False, tie_word_embeddings=False, rope_parameters=dict(rope_type="default", rope_theta=1e6),
     ),
     "lfm2-biased": Lfm2Config(
-        **{**SHAPE, "hidden_size": 40, "num_attention_heads": 5, "num_key_value_heads": 1, "num_hidden_layers": 3},
-        layer_types=["conv", "conv", "full_attention"], conv_L_cache=5, conv_bias=True, block_multiple_of=20,
+        **{**SHAPE, "num_attention_heads": 3, "num_key_value_heads": 1, "num_hidden_layers": 3}, head_dim=12,
+        layer_types=["conv", "conv", "full_attention"], conv_L_cache=5, conv_bias=True, block_multiple_of=12,
         rope_parameters=dict(rope_type="default", rope_theta=1e6),
     ),
 }

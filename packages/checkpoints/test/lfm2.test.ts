@@ -99,12 +99,12 @@ describe('weights that do not fit', async () => {
   };
   test.each<[string, Parameters<typeof changed>[0]]>([
     ['a kernel missing', { [`${at}.conv.weight`]: undefined }],
-    ['a kernel of another length', { [`${at}.conv.weight`]: [40, 1, 3] }],
-    ['a kernel that mixes channels', { [`${at}.conv.weight`]: [40, 40, 5] }],
-    ['two thirds', { [`${at}.in_proj.weight`]: [80, 40] }],
+    ['a kernel of another length', { [`${at}.conv.weight`]: [32, 1, 3] }],
+    ['a kernel that mixes channels', { [`${at}.conv.weight`]: [32, 32, 5] }],
+    ['two thirds', { [`${at}.in_proj.weight`]: [64, 32] }],
     ['a bias missing', { [`${at}.conv.bias`]: undefined }],
-    ['attention as well', { 'model.layers.1.self_attn.q_proj.weight': [40, 40] }],
-    ['a norm under another name', { 'model.embedding_norm.weight': undefined, 'model.norm.weight': [40] }],
+    ['attention as well', { 'model.layers.1.self_attn.q_proj.weight': [32, 32] }],
+    ['a norm under another name', { 'model.embedding_norm.weight': undefined, 'model.norm.weight': [32] }],
   ])('%s', (_, change) => {
     expect(() => checkpointWeights(changed(change), config)).toThrowErrorMatchingSnapshot();
   });

@@ -59,6 +59,13 @@ export interface AttentionConfig {
   readonly softcap?: number;
   /** Positions that a query sees in each layer, its own included; Infinity for all, and where there is no attention. */
   readonly windows: readonly number[];
+  /**
+   * Whether what a query head gives is multiplied by the sigmoid of a gate, a product of the layer's normed input, before
+   * the output product.
+   *
+   * @defaultValue false
+   */
+  readonly outputGate?: boolean;
 }
 
 /**

@@ -8,7 +8,7 @@ import { boolean, integer, show, type JsonFields } from '../read/fields.ts';
  * token, which policies may evict; any other mixer keeps a state of fixed size, which holds a trace of every token so
  * far and cannot be cut back.
  */
-export type Mixer = AttentionMixer | ShortConvolution;
+export type Mixer = AttentionMixer | ShortConvolution | GatedDelta;
 
 /** Attention; its heads, window and RoPE are fields of the configuration. */
 export interface AttentionMixer {
@@ -30,13 +30,47 @@ export interface ShortConvolution {
   readonly bias: boolean;
 }
 
+/**
+ * Gated delta rule (Qwen 3.5): a linear attention whose memory `S`, `[keyDim, valueDim]` of each value head, is
+ * corrected by every token. The product of the normed input gives `[q | k | v | z | b | a]`.
+ *
+ * - `q | k | v` (`channels`) pass a convolution of each channel over the last `kernel` tokens, `sum_j kernel[j] x_(t - L + 1
+ *   + j)`, and SiLU. Then q and k of each key head become `x / sqrt(sum x^2 + 1e-6)`, and q is divided by sqrt(keyDim).
+ * - Value head h reads q and k of one key head, which `DeltaWeights.keyHeadOf` tells. With `beta = sigmoid(b_h)` and `g =
+ *   exp(decay_h * softplus(a_h + timeBias_h))`: `S *= g; S += k (beta * (v - S^T k))^T; o = S^T q`.
+ * - Its result is `o / sqrt(mean o^2 + normEps) * gain * silu(z)` of each value head, joined, then the output product.
+ *
+ * Its state is the convolution's columns `[kernel - 1, channels]`, q | k | v of the last tokens before the convolution,
+ * oldest first and zeros before the first token, then `S`, `[valueHeads, keyDim, valueDim]`.
+ */
+export interface GatedDelta {
+  readonly kind: 'gatedDelta';
+  /** Heads of q and k. */
+  readonly keyHeads: number;
+  /** Heads of v and z, a multiple of `keyHeads`; each has its own beta, decay and memory. */
+  readonly valueHeads: number;
+  /** Channels of a head of q and k. */
+  readonly keyDim: number;
+  /** Channels of a head of v and z. */
+  readonly valueDim: number;
+  /** Tokens L that a kernel spans, its own included. */
+  readonly kernel: number;
+}
+
+/** Returns the channels of q, k and v together, which the convolution of a gated delta rule reads. */
+export const deltaChannels = ({ keyHeads, valueHeads, keyDim, valueDim }: GatedDelta): number =>
+  2 * keyHeads * keyDim + valueHeads * valueDim;
+
 /** Returns the layers that keep slots, in order: those with attention. */
 export const slotLayers = ({ mixers }: Pick<ModelConfig, 'mixers'>): readonly number[] =>
   [...mixers.keys()].filter((layer) => mixers[layer].kind === 'attention');
 
 /** Returns the numbers of a layer's state; 0 for a layer that keeps slots. */
-export const stateNumbers = (mixer: Mixer): number =>
-  mixer.kind === 'shortConvolution' ? (mixer.kernel - 1) * mixer.channels : 0;
+export function stateNumbers(mixer: Mixer): number {
+  if (mixer.kind === 'attention') return 0;
+  if (mixer.kind === 'shortConvolution') return (mixer.kernel - 1) * mixer.channels;
+  return (mixer.kernel - 1) * deltaChannels(mixer) + mixer.valueHeads * mixer.keyDim * mixer.valueDim;
+}
 
 /** Returns mixers of layers that all have attention. */
 export const onlyAttention = (layers: number): readonly Mixer[] =>

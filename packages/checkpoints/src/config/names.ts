@@ -16,6 +16,7 @@ export interface LayerNames {
   /** Norm before the layer's mixer. */
   readonly mixerNorm: string;
   readonly convolution: { readonly input: string; readonly kernel: string; readonly output: string };
+  readonly delta: DeltaNames;
   readonly q: string;
   readonly k: string;
   readonly v: string;
@@ -34,6 +35,20 @@ export interface LayerNames {
   readonly postFfnNorm: string;
 }
 
+/** Names of the tensors of a gated delta rule; those of `decay` and `timeBias` are whole. */
+export interface DeltaNames {
+  /** Fused q|k|v. */
+  readonly qkv: string;
+  readonly z: string;
+  readonly b: string;
+  readonly a: string;
+  readonly kernel: string;
+  readonly decay: string;
+  readonly timeBias: string;
+  readonly gain: string;
+  readonly output: string;
+}
+
 /** Returns the tensor names of Hugging Face checkpoints. */
 export function huggingFaceNames(of: ArchitectureName): TensorNames {
   const { norms, names } = architectures[of],
@@ -48,6 +63,17 @@ export function huggingFaceNames(of: ArchitectureName): TensorNames {
       return {
         mixerNorm: at('input_layernorm'),
         convolution: { input: at('conv.in_proj'), kernel: at('conv.conv'), output: at('conv.out_proj') },
+        delta: {
+          qkv: at('linear_attn.in_proj_qkv'),
+          z: at('linear_attn.in_proj_z'),
+          b: at('linear_attn.in_proj_b'),
+          a: at('linear_attn.in_proj_a'),
+          kernel: at('linear_attn.conv1d'),
+          decay: at('linear_attn.A_log'),
+          timeBias: at('linear_attn.dt_bias'),
+          gain: at('linear_attn.norm'),
+          output: at('linear_attn.out_proj'),
+        },
         q: at('self_attn.q_proj'),
         k: at('self_attn.k_proj'),
         v: at('self_attn.v_proj'),
@@ -88,6 +114,17 @@ export const ggufNames = (of: ArchitectureName): TensorNames => ({
     return {
       mixerNorm: at('attn_norm'),
       convolution: { input: at('shortconv.in_proj'), kernel: at('shortconv.conv'), output: at('shortconv.out_proj') },
+      delta: {
+        qkv: at('attn_qkv'),
+        z: at('attn_gate'),
+        b: at('ssm_beta'),
+        a: at('ssm_alpha'),
+        kernel: at('ssm_conv1d'),
+        decay: at('ssm_a'),
+        timeBias: at('ssm_dt.bias'),
+        gain: at('ssm_norm'),
+        output: at('ssm_out'),
+      },
       q: at('attn_q'),
       k: at('attn_k'),
       v: at('attn_v'),

@@ -107,3 +107,18 @@ export function deinterleave({ outputs, inputs, parts }: Matrix, headRows: numbe
   });
   return { outputs, inputs, parts: swapped };
 }
+
+/** Returns the rows of every even run of `run` rows, and those of every odd run. */
+export function alternate({ outputs, inputs, parts }: Matrix, run: number): readonly [even: Matrix, odd: Matrix] {
+  const half = (of: 0 | 1): Matrix => {
+    const taken = parts.map(({ type, rows, bytes }) => {
+      const size = (bytes.length / rows) * run,
+        out = new Uint8Array(bytes.length / 2);
+      for (let at = 0; at < out.length; at += size)
+        out.set(bytes.subarray(2 * at + of * size, 2 * at + (of + 1) * size), at);
+      return { type, rows: rows / 2, bytes: out };
+    });
+    return { outputs: outputs / 2, inputs, parts: taken };
+  };
+  return [half(0), half(1)];
+}

@@ -1,8 +1,8 @@
 import { architectures } from '../config/architectures.ts';
 import { concatArrays } from '../read/join-bytes.ts';
 import type { ModelConfig } from '../config/config.ts';
-import { stack, type Matrix } from '../format/matrix.ts';
-import type { ShortConvolution } from '../config/mixers.ts';
+import { alternate, stack, type Matrix } from '../format/matrix.ts';
+import { deltaChannels, type GatedDelta, type ShortConvolution } from '../config/mixers.ts';
 import { ggufNames, huggingFaceNames, type LayerNames } from '../config/names.ts';
 import type { CheckpointTensors } from '../format/tensor-file.ts';
 import { tensorReader, type LazyRead, type TensorReader } from '../format/tensor-reader.ts';
@@ -11,9 +11,9 @@ import { tensorReader, type LazyRead, type TensorReader } from '../format/tensor
 export interface ProjectWeights {
   /** `[D]`; present if a norm comes before attention */
   readonly norm?: Float32Array;
-  /** q, k and v, `[(H + 2 G) * d, D]` */
+  /** q, k and v, `[(H + 2 G) * d, D]`; where heads have an output gate, its H * d rows follow */
   readonly qkv: Matrix;
-  /** `[(H + 2 G) * d]` */
+  /** As many numbers as `qkv` has rows */
   readonly bias?: Float32Array;
   /** `[d]` per head, or `[H * d]` over the projection */
   readonly qNorm?: Float32Array;
@@ -35,9 +35,30 @@ export interface ConvolutionWeights {
   readonly kernelBias?: Float32Array;
 }
 
+/** Weights of a layer's gated delta rule, up to its output product. */
+export interface DeltaWeights {
+  /** `[D]` */
+  readonly norm: Float32Array;
+  /** q, k, v, z, b and a, in this order, `[2 keyHeads * keyDim + 2 valueHeads * valueDim + 2 valueHeads, D]` */
+  readonly input: Matrix;
+  /** `[channels, L]` over q, k and v; the last number of a row multiplies the token itself */
+  readonly kernel: Float32Array;
+  /** `[valueHeads]`, below 0: -exp(A_log) */
+  readonly decay: Float32Array;
+  /** `[valueHeads]`, added to a */
+  readonly timeBias: Float32Array;
+  /** `[valueDim]`, of the norm of each value head */
+  readonly gain: Float32Array;
+  /**
+   * Key head that value head h reads: `grouped`, floor(h * keyHeads / valueHeads), as transformers orders value heads, or
+   * `tiled`, h mod keyHeads, as llama.cpp's converter does. Columns of the output product have the same order.
+   */
+  readonly keyHeadOf: 'grouped' | 'tiled';
+}
+
 /** Weights after a layer's mixer. */
 export interface FinishWeights {
-  /** `[D, H * d]`, or `[D, channels]` after a short convolution */
+  /** `[D, H * d]`; `[D, channels]` after a short convolution, `[D, valueHeads * valueDim]` after a gated delta rule */
   readonly output: Matrix;
   /** `[D]` */
   readonly outputBias?: Float32Array;
@@ -65,6 +86,8 @@ export interface Weights {
   project(layer: number): Promise<ProjectWeights>;
   /** Reads the weights of a layer's short convolution; absent if no layer has one, called only for layers that do. */
   readonly convolution?: (layer: number) => Promise<ConvolutionWeights>;
+  /** Reads the weights of a layer's gated delta rule; absent if no layer has one, called only for layers that do. */
+  readonly delta?: (layer: number) => Promise<DeltaWeights>;
   /** Reads the weights after a layer's mixer. */
   finish(layer: number): Promise<FinishWeights>;
   /** Final norm, `[D]`. */
@@ -117,6 +140,7 @@ function readWeights(
     const load = vector(`${name}.weight`, width);
     return gainsFromOne && !gguf ? async () => (await load()).map((w) => 1 + w) : load;
   };
+  const gated = config.attention.outputGate === true;
   const swap = gguf && interleavedInGguf ? d : undefined;
   /** Products of one input: [name, outputs, rows of a head in GGUF's interleaved order]. */
   type Parts = readonly (readonly [name: string, outputs: number, interleaved?: number | undefined])[];
@@ -125,10 +149,27 @@ function readWeights(
   const bias = (has: boolean, parts: Parts): LazyRead<Float32Array> | undefined =>
     has ? inOne(parts.map(([name, outputs, heads]) => vector(`${name}.bias`, outputs, heads))) : undefined;
 
+  /** Stored rows of queries alternate with those of gates, head by head. */
+  const gatedProduct = (at: LayerNames): LazyRead<Matrix> => {
+    const both = matrix(`${at.q}.weight`, 2 * H * d, D),
+      keysAndValues = product(
+        [
+          [at.k, G * d],
+          [at.v, G * d],
+        ],
+        D,
+      );
+    return async () => {
+      const [[queries, gates], rest] = await Promise.all([both().then((rows) => alternate(rows, d)), keysAndValues()]);
+      return stack([queries, rest, gates]);
+    };
+  };
+
   /** What a layer's mixer adds to the reads of a layer. */
   interface MixerReads {
     readonly project?: LazyRead<ProjectWeights>;
     readonly convolution?: LazyRead<ConvolutionWeights>;
+    readonly delta?: LazyRead<DeltaWeights>;
     /** The product of what it gives: name, inputs, and whether it adds a bias. */
     readonly output: readonly [name: string, inputs: number, bias: boolean];
   }
@@ -143,7 +184,7 @@ function readWeights(
     return {
       project: take<ProjectWeights>({
         norm: before ? gain(at.mixerNorm, D) : undefined,
-        qkv: product(qkv, D),
+        qkv: gated ? gatedProduct(at) : product(qkv, D),
         bias: bias(biases.qkv, qkv),
         qNorm: qkNorm === 'none' ? undefined : gain(at.qNorm, qkNorm === 'head' ? d : H * d),
         kNorm: qkNorm === 'none' ? undefined : gain(at.kNorm, qkNorm === 'head' ? d : G * d),
@@ -166,13 +207,46 @@ function readWeights(
     };
   };
 
+  const delta = (at: LayerNames, mixer: GatedDelta): MixerReads => {
+    const { keyHeads, valueHeads, valueDim, kernel: length } = mixer,
+      channels = deltaChannels(mixer),
+      values = valueHeads * valueDim,
+      { qkv, z, b, a, kernel: filter, decay, timeBias, gain: ownGain, output } = at.delta,
+      logs = vector(decay, valueHeads);
+    return {
+      delta: take<DeltaWeights>({
+        norm: gain(at.mixerNorm, D),
+        input: product(
+          [
+            [qkv, channels],
+            [z, values],
+            [b, valueHeads],
+            [a, valueHeads],
+          ],
+          D,
+        ),
+        kernel: kernel(`${filter}.weight`, channels, length),
+        decay: gguf ? logs : async () => (await logs()).map((log) => -Math.exp(log)),
+        timeBias: vector(timeBias, valueHeads),
+        gain: vector(`${ownGain}.weight`, valueDim),
+        keyHeadOf: async () => (gguf && keyHeads < valueHeads ? 'tiled' : 'grouped'),
+      }),
+      output: [output, values, false],
+    };
+  };
+
   const layers = Array.from({ length: count }, (_, index) => {
     const at = names.layer(index),
       mixer = mixers[index];
     const {
       output: [name, inputs, has],
       ...reads
-    } = mixer.kind === 'attention' ? attention(at) : convolution(at, mixer);
+    } =
+      mixer.kind === 'attention'
+        ? attention(at)
+        : mixer.kind === 'gatedDelta'
+          ? delta(at, mixer)
+          : convolution(at, mixer);
     const output: Parts = [[name, D]];
     const gateUp: Parts = fused
       ? [[at.gateUp, 2 * ffn]]
@@ -205,6 +279,7 @@ function readWeights(
     // layers whose mixers have such weights
     project: (layer) => layers[layer].project!(),
     convolution: (layer) => layers[layer].convolution!(),
+    delta: (layer) => layers[layer].delta!(),
     finish: (layer) => layers[layer].finish(),
     norm,
     head,
