@@ -17,8 +17,8 @@ export interface DeltaRule extends Pick<GatedDelta, 'keyHeads' | 'valueHeads' | 
   readonly gain: Float32Array;
   /** Added to the mean square inside that norm. */
   readonly eps: number;
-  /** Key head of each value head. */
-  readonly keyHeadOf: Uint32Array;
+  /** Which key head a value head reads, see `DeltaWeights`. */
+  readonly keyHeadOf: DeltaWeights['keyHeadOf'];
 }
 
 /** Returns the constants of a layer's gated delta rule. */
@@ -28,15 +28,13 @@ export function deltaRule(
   eps: number,
 ): DeltaRule {
   const { keyHeads, valueHeads, keyDim, valueDim, kernel: length } = mixer,
-    channels = deltaChannels(mixer),
-    keyHead = (h: number): number => (keyHeadOf === 'tiled' ? h % keyHeads : Math.floor((h * keyHeads) / valueHeads));
+    channels = deltaChannels(mixer);
   return {
-    ...{ keyHeads, valueHeads, keyDim, valueDim, length, channels, eps },
+    ...{ keyHeads, valueHeads, keyDim, valueDim, length, channels, eps, keyHeadOf },
     taps: tapByTap(kernel, channels),
     decay: decay.slice(),
     timeBias: timeBias.slice(),
     gain: gain.slice(),
-    keyHeadOf: Uint32Array.from({ length: valueHeads }, (_, h) => keyHead(h)),
   };
 }
 
@@ -68,7 +66,14 @@ export function gatedDelta(rows: Float32Array, rule: DeltaRule, state: Float32Ar
       mixed = convolved(row, rule, state);
     for (let h = 0; h < valueHeads; h++) {
       const at = memories + h * keyDim * valueDim;
-      remember(row, mixed, rule, h, state.subarray(at, at + keyDim * valueDim), out.subarray(r * values + h * valueDim));
+      remember(
+        row,
+        mixed,
+        rule,
+        h,
+        state.subarray(at, at + keyDim * valueDim),
+        out.subarray(r * values + h * valueDim),
+      );
     }
   }
   return out;
@@ -110,7 +115,8 @@ function remember(
 ): void {
   const { fround } = Math,
     values = valueHeads * valueDim,
-    [q, k] = [keyHeadOf[h] * keyDim, (keyHeads + keyHeadOf[h]) * keyDim],
+    key = keyHeadOf === 'tiled' ? h % keyHeads : Math.floor((h * keyHeads) / valueHeads),
+    [q, k] = [key * keyDim, (keyHeads + key) * keyDim],
     [v, z] = [2 * keyHeads * keyDim + h * valueDim, channels + h * valueDim],
     [b, a] = [row[channels + values + h], row[channels + values + valueHeads + h]],
     beta = sigmoid(b),
