@@ -171,18 +171,23 @@ export class BytecodeWriter {
     return out;
   }
 
-  /** Writes x * sigmoid(gate), in place. */
-  outputGate(x: BufferSlice, gate: BufferSlice, width: number): void {
-    const { stream } = this,
-      { share } = stream;
-    stream.use(
-      [
-        [x, share],
-        [gate, share],
-      ],
-      [[x, share]],
+  /** Writes x * sigmoid(gate). */
+  outputGate(x: BufferSlice, gate: BufferSlice, width: number): BufferSlice {
+    const out = this.#out(width, x, gate),
+      { share } = this.stream;
+    this.stream.put(
+      ops.gate,
+      sigmoid,
+      at(gate),
+      gate.stride,
+      at(x),
+      x.stride,
+      at(out),
+      out.stride,
+      width,
+      modes[share],
     );
-    stream.put(ops.gate, sigmoid, at(gate), gate.stride, at(x), x.stride, at(x), x.stride, width, modes[share]);
+    return out;
   }
 
   /** Allocates the result of a cheap operation on these values. */

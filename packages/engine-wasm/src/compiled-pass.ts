@@ -90,8 +90,10 @@ function writeMixer(
   projects({ q: x, k, v });
   const { queryHeads, headDim } = attention!, // the only one left
     out = code.attention(x, k, v, attention!);
-  if (gate) code.outputGate(out, gate, queryHeads * headDim);
-  return out;
+  if (!gate) return out;
+  const gated = code.outputGate(out, gate, queryHeads * headDim);
+  code.free(out);
+  return gated;
 }
 
 /** Returns how many of `most` layers from this one on use the same angles, or none. */

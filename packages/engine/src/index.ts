@@ -54,7 +54,7 @@ export type {
 } from './decoder/program.ts';
 export { finishProgram, headProgram, projectProgram } from './decoder/programs.ts';
 export { rmsNorm } from './decoder/rows.ts';
-export { DELTA_EPS, gatedDelta } from './decoder/gated-delta.ts';
+export { deltaRule, gatedDelta } from './decoder/gated-delta.ts';
 export type { DeltaRule } from './decoder/gated-delta.ts';
 export { gateOutputs } from './decoder/output-gate.ts';
 export { shortConvolution } from './decoder/short-convolution.ts';

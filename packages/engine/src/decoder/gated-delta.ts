@@ -39,7 +39,7 @@ export function deltaRule(
 }
 
 /** Added to the sum of squares of a head of q or k before its root. */
-export const DELTA_EPS = 1e-6;
+const DELTA_EPS = 1e-6;
 
 /**
  * Computes a gated delta rule of rows `[q | k | v | z | b | a]`, one token after the other. Each value head has a memory S,
