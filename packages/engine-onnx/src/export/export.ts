@@ -4,6 +4,7 @@ import { settleOwn } from '@kv/core/engine';
 import { builtin, embeddedFolder, openCheckpoint, type Checkpoint } from '@kv/checkpoints';
 import type { JsonFields, ModelConfig } from '@kv/checkpoints';
 import type { ExternalData } from '../graph.ts';
+import { expectAllSlots } from '@kv/engine';
 import { decoderGraph } from './decoder-graph.ts';
 
 /** `f32`: every weight in f32. `q4`: products in 4 bits, or in the checkpoint's own blocks. */
@@ -65,6 +66,7 @@ async function write(
   folder: string,
   { weights, positions, attention, inlineBytes }: ResolvedOptions<typeof EXPORT>,
 ): Promise<readonly string[]> {
+  expectAllSlots(checkpoint.config, 'exportOnnx', 'graphs are written of models with attention alone');
   const { mkdirSync } = builtin('node:fs'),
     external: Record<string, number> = {},
     parts = partsIn(folder);
