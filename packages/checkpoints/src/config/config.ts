@@ -292,6 +292,8 @@ function activationOf(fields: JsonFields, kind: Architecture, where: string): 's
   const value = fields[name];
   if (value == null) return kind.activation;
   if (value === 'silu' || value === 'swish') return 'silu';
+  // a gated delta rule's convolution would have it too
+  if (kind.mixer === 'gatedDelta') throw new KvError(where, `${name} must be "silu", got ${show(value)}`);
   if (value === 'gelu_pytorch_tanh' || value === 'gelu_new') return 'gelu';
   throw new KvError(where, `${name} must be "silu" or "gelu_pytorch_tanh", got ${show(value)}`);
 }
