@@ -34,6 +34,7 @@ export async function run(
         layer,
         x,
         attend({ q: projected.q, queryPositions: positions, cache, ...layerAttention(decoder.config, layer) }),
+        projected.gate,
       );
     }
     for (const row of want)

@@ -32,12 +32,17 @@ export async function attentionRows(
         continue;
       }
       const { cache } = copy.layers[l],
-        { q, k, v } = await decoder.project(at, x, positions, ids.length),
+        { q, k, v, gate } = await decoder.project(at, x, positions, ids.length),
         how = layerAttention(config, l),
         m = ids.length;
       if (l < layer) {
         cache.append(k, v, positions, 0);
-        x = await decoder.finish(at, x, await decoder.attend({ q, queryPositions: positions, cache, counters, ...how }));
+        x = await decoder.finish(
+          at,
+          x,
+          await decoder.attend({ q, queryPositions: positions, cache, counters, ...how }),
+          gate,
+        );
         continue;
       }
       for (let from = 0; from < m; from += BLOCK) {
