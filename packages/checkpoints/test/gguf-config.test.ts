@@ -25,6 +25,8 @@ beforeAll(async () => {
     'qwen3-yarn',
     'lfm2',
     'lfm2-untied',
+    'qwen3_5',
+    'qwen3_5-untied',
   ])
     files.set(name, await readGguf(bytesSource(readFileSync(fixture(`${name}/model.gguf`)), `${name}.gguf`)));
 });
@@ -51,6 +53,8 @@ test.each([
   'qwen3-yarn',
   'lfm2',
   'lfm2-untied',
+  'qwen3_5',
+  'qwen3_5-untied',
 ])('%s: metadata say what config.json says', async (name) => {
   const got = await configFromGguf(files.get(name)!),
     want = parseConfig(fixtureJson(`${name}/config.json`), name);

@@ -7,8 +7,11 @@ export interface TensorNames {
   readonly head: string;
   /** Names of the tensors of layer `index`. */
   layer(index: number): LayerNames;
-  /** Tensors that may be present and are not read: constants, and a head that repeats the embedding. */
-  readonly harmless: RegExp;
+  /**
+   * Whether a tensor may be present and is not read: a constant, a head that repeats the embedding, what reads images or
+   * drafts the tokens after the next.
+   */
+  harmless(tensor: string): boolean;
 }
 
 /** Names of the tensors of one layer; a layer has those of its mixer. */
@@ -35,6 +38,9 @@ export interface LayerNames {
   readonly postFfnNorm: string;
 }
 
+/** Whether a file has a tensor of this name. */
+type Has = (tensor: string) => boolean;
+
 /** Names of the tensors of a gated delta rule; those of `decay` and `timeBias` are whole. */
 export interface DeltaNames {
   /** Fused q|k|v. */
@@ -49,17 +55,21 @@ export interface DeltaNames {
   readonly output: string;
 }
 
-/** Returns the tensor names of Hugging Face checkpoints. */
-export function huggingFaceNames(of: ArchitectureName): TensorNames {
-  const { norms, names } = architectures[of],
-    lfm2 = names === 'lfm2';
+/** Returns the tensor names of Hugging Face checkpoints; a model that also reads images has its text model within. */
+export function huggingFaceNames(of: ArchitectureName, has: Has): TensorNames {
+  const { norms, names, within } = architectures[of],
+    lfm2 = names === 'lfm2',
+    inner = 'model.language_model',
+    model = within !== undefined && has(`${inner}.embed_tokens.weight`) ? inner : 'model';
   return {
-    embed: 'model.embed_tokens',
-    norm: lfm2 ? 'model.embedding_norm' : 'model.norm',
+    embed: `${model}.embed_tokens`,
+    norm: lfm2 ? 'model.embedding_norm' : `${model}.norm`,
     head: 'lm_head',
-    harmless: /^(?:lm_head\.weight|model\.(?:layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq)$/,
+    harmless: (tensor) =>
+      /^(?:lm_head\.weight|model\.(?:layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq)$/.test(tensor) ||
+      (within !== undefined && /^(?:(?:model\.)?visual|(?:model\.)?mtp)\./.test(tensor)),
     layer(index) {
-      const at = (name: string): string => `model.layers.${index}.${name}`;
+      const at = (name: string): string => `${model}.layers.${index}.${name}`;
       return {
         mixerNorm: at('input_layernorm'),
         convolution: { input: at('conv.in_proj'), kernel: at('conv.conv'), output: at('conv.out_proj') },
@@ -103,12 +113,15 @@ export function huggingFaceNames(of: ArchitectureName): TensorNames {
   };
 }
 
-/** Returns the tensor names of GGUF files, the same for every architecture but for LFM2's final norm. */
-export const ggufNames = (of: ArchitectureName): TensorNames => ({
+/** Returns the tensor names of GGUF files, the same for every architecture but for two norms. */
+export const ggufNames = (of: ArchitectureName, has: Has): TensorNames => ({
   embed: 'token_embd',
   norm: architectures[of].names === 'lfm2' ? 'token_embd_norm' : 'output_norm',
   head: 'output',
-  harmless: /^(?:rope_freqs|rope_factors_(?:long|short))\.weight$/,
+  harmless: (tensor) =>
+    /^(?:rope_freqs|rope_factors_(?:long|short))\.weight$/.test(tensor) ||
+    (architectures[of].names === 'qwen3_5' &&
+      (/^(?:v|mm|mtp)\./.test(tensor) || has(`${/^blk\.\d+/.exec(tensor)?.[0]}.nextn.eh_proj.weight`))),
   layer(index) {
     const at = (name: string): string => `blk.${index}.${name}`;
     return {
@@ -121,7 +134,7 @@ export const ggufNames = (of: ArchitectureName): TensorNames => ({
         a: at('ssm_alpha'),
         kernel: at('ssm_conv1d'),
         decay: at('ssm_a'),
-        timeBias: at('ssm_dt.bias'),
+        timeBias: has(at('ssm_dt')) ? at('ssm_dt') : at('ssm_dt.bias'), // Ollama's converter, and llama.cpp's
         gain: at('ssm_norm'),
         output: at('ssm_out'),
       },
@@ -133,7 +146,7 @@ export const ggufNames = (of: ArchitectureName): TensorNames => ({
       kNorm: at('attn_k_norm'),
       output: at('attn_output'),
       postAttentionNorm: at('post_attention_norm'),
-      ffnNorm: at('ffn_norm'),
+      ffnNorm: at(architectures[of].names === 'qwen3_5' ? 'post_attention_norm' : 'ffn_norm'),
       gate: at('ffn_gate'),
       up: at('ffn_up'),
       gateUp: at('ffn_up'),

@@ -1,7 +1,7 @@
 import { architectures } from '../config/architectures.ts';
 import { concatArrays } from '../read/join-bytes.ts';
 import type { ModelConfig } from '../config/config.ts';
-import { alternate, stack, type Matrix } from '../format/matrix.ts';
+import { deinterleave, separate, stack, type Matrix, type MatrixPart, type RowOrder } from '../format/matrix.ts';
 import { deltaChannels, type GatedDelta, type ShortConvolution } from '../config/mixers.ts';
 import { ggufNames, huggingFaceNames, type LayerNames } from '../config/names.ts';
 import type { CheckpointTensors } from '../format/tensor-file.ts';
@@ -119,6 +119,7 @@ export const shapeWeights = (config: ModelConfig): Weights =>
       matrix: (_, outputs, inputs) => async () => ({ outputs, inputs, parts: [] }),
       vector: (_, width) => async () => new Float32Array(width),
       kernel: (_, channels, length) => async () => new Float32Array(channels * length),
+      has: () => false,
       checkNames() {},
     },
     config,
@@ -126,7 +127,7 @@ export const shapeWeights = (config: ModelConfig): Weights =>
   );
 
 function readWeights(
-  { matrix, vector, kernel, checkNames }: TensorReader,
+  { matrix, vector, kernel, has, checkNames }: TensorReader,
   config: ModelConfig,
   format: CheckpointFormat,
 ): Weights {
@@ -135,35 +136,19 @@ function readWeights(
   const before = norms !== 'after',
     after = norms !== 'before';
   const gguf = format === 'gguf',
-    names = (gguf ? ggufNames : huggingFaceNames)(config.architecture);
+    names = (gguf ? ggufNames : huggingFaceNames)(config.architecture, has);
   const gain = (name: string, width: number): LazyRead<Float32Array> => {
     const load = vector(`${name}.weight`, width);
     return gainsFromOne && !gguf ? async () => (await load()).map((w) => 1 + w) : load;
   };
   const gated = config.attention.outputGate === true;
-  const swap = gguf && interleavedInGguf ? d : undefined;
-  /** Products of one input: [name, outputs, rows of a head in GGUF's interleaved order]. */
-  type Parts = readonly (readonly [name: string, outputs: number, interleaved?: number | undefined])[];
+  const swap = gguf && interleavedInGguf ? deinterleave(d) : undefined;
+  /** Products of one input. */
+  type Parts = readonly (readonly [name: string, outputs: number, order?: RowOrder | undefined])[];
   const product = (parts: Parts, inputs: number): LazyRead<Matrix> =>
-    stacked(parts.map(([name, outputs, heads]) => matrix(`${name}.weight`, outputs, inputs, heads)));
-  const bias = (has: boolean, parts: Parts): LazyRead<Float32Array> | undefined =>
-    has ? inOne(parts.map(([name, outputs, heads]) => vector(`${name}.bias`, outputs, heads))) : undefined;
-
-  /** Stored rows of queries alternate with those of gates, head by head. */
-  const gatedProduct = (at: LayerNames): LazyRead<Matrix> => {
-    const both = matrix(`${at.q}.weight`, 2 * H * d, D),
-      keysAndValues = product(
-        [
-          [at.k, G * d],
-          [at.v, G * d],
-        ],
-        D,
-      );
-    return async () => {
-      const [[queries, gates], rest] = await Promise.all([both().then((rows) => alternate(rows, d)), keysAndValues()]);
-      return stack([queries, rest, gates]);
-    };
-  };
+    stacked(parts.map(([name, outputs, order]) => matrix(`${name}.weight`, outputs, inputs, order)));
+  const bias = (biased: boolean, parts: Parts): LazyRead<Float32Array> | undefined =>
+    biased ? inOne(parts.map(([name, outputs, order]) => vector(`${name}.bias`, outputs, order))) : undefined;
 
   /** What a layer's mixer adds to the reads of a layer. */
   interface MixerReads {
@@ -176,34 +161,32 @@ function readWeights(
   const attention = (at: LayerNames): MixerReads => {
     const qkv: Parts = fused
       ? [[at.qkv, (H + 2 * G) * d]]
-      : [
-          [at.q, H * d, swap],
-          [at.k, G * d, swap],
-          [at.v, G * d],
-        ];
+      : [gated ? [at.q, 2 * H * d, separate(d)] : [at.q, H * d, swap], [at.k, G * d, swap], [at.v, G * d]];
+    const rows = product(qkv, D),
+      added = bias(biases.qkv, qkv);
     return {
       project: take<ProjectWeights>({
         norm: before ? gain(at.mixerNorm, D) : undefined,
-        qkv: gated ? gatedProduct(at) : product(qkv, D),
-        bias: bias(biases.qkv, qkv),
+        qkv: gated ? async () => gatesLast(await rows()) : rows,
+        bias: gated && added ? async () => gateBiasesLast(await added(), H * d) : added,
         qNorm: qkNorm === 'none' ? undefined : gain(at.qNorm, qkNorm === 'head' ? d : H * d),
         kNorm: qkNorm === 'none' ? undefined : gain(at.kNorm, qkNorm === 'head' ? d : G * d),
       }),
       output: [at.output, H * d, biases.output],
     };
   };
-  const convolution = (at: LayerNames, { channels, kernel: length, bias: has }: ShortConvolution): MixerReads => {
+  const convolution = (at: LayerNames, { channels, kernel: length, bias: biased }: ShortConvolution): MixerReads => {
     const { input, kernel: filter, output } = at.convolution,
       thirds: Parts = [[input, 3 * channels]];
     return {
       convolution: take<ConvolutionWeights>({
         norm: gain(at.mixerNorm, D),
         input: product(thirds, D),
-        inputBias: bias(has, thirds),
+        inputBias: bias(biased, thirds),
         kernel: kernel(`${filter}.weight`, channels, length),
-        kernelBias: bias(has, [[filter, channels]]),
+        kernelBias: bias(biased, [[filter, channels]]),
       }),
-      output: [output, channels, has],
+      output: [output, channels, biased],
     };
   };
 
@@ -239,7 +222,7 @@ function readWeights(
     const at = names.layer(index),
       mixer = mixers[index];
     const {
-      output: [name, inputs, has],
+      output: [name, inputs, biased],
       ...reads
     } =
       mixer.kind === 'attention'
@@ -259,7 +242,7 @@ function readWeights(
       ...reads,
       finish: take<FinishWeights>({
         output: product(output, inputs),
-        outputBias: bias(has, output),
+        outputBias: bias(biased, output),
         postAttentionNorm: after ? gain(at.postAttentionNorm, D) : undefined,
         norm: before ? gain(at.ffnNorm, D) : undefined,
         gateUp: product(gateUp, D),
@@ -285,6 +268,21 @@ function readWeights(
     head,
   };
 }
+
+/** Moves the second half of the first rows, which are the queries' and the gates', to the end; nothing is copied. */
+function gatesLast({ parts: [queries, ...others], ...shape }: Matrix): Matrix {
+  if (queries === undefined) return { ...shape, parts: [] };
+  const { type, rows, bytes } = queries,
+    half = (from: number): MatrixPart => ({
+      type,
+      rows: rows / 2,
+      bytes: bytes.subarray(from, from + bytes.length / 2),
+    });
+  return { ...shape, parts: [half(0), ...others, half(bytes.length / 2)] };
+}
+
+const gateBiasesLast = (biases: Float32Array, queries: number): Float32Array =>
+  concatArrays([biases.subarray(0, queries), biases.subarray(2 * queries), biases.subarray(queries, 2 * queries)]);
 
 const stacked =
   (loads: readonly LazyRead<Matrix>[]): LazyRead<Matrix> =>
