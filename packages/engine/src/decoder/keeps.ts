@@ -1,6 +1,5 @@
-import { KvError } from '@kv/core';
 import { onlyAttention, slotLayers, stateNumbers } from '@kv/checkpoints';
-import type { Mixer, ModelConfig } from '@kv/checkpoints';
+import type { ModelConfig } from '@kv/checkpoints';
 
 /**
  * What a layer of the model keeps of earlier tokens for later ones:
@@ -73,27 +72,6 @@ export function slotModel(config: ModelConfig): ModelConfig {
     };
   models.set(config, model);
   return model;
-}
-
-const mixerNames: Readonly<Record<Mixer['kind'], string>> = {
-  attention: 'attention',
-  shortConvolution: 'a short convolution',
-  gatedDelta: 'a gated delta rule',
-};
-
-/**
- * Checks that all layers of a model keep slots and that its heads have no output gate, for engines that run no others.
- * @throws KvError naming the first layer that does not, or the gate, and what to do `instead`
- */
-export function expectAllSlots({ mixers, attention }: ModelConfig, where: string, instead: string): void {
-  const layer = mixers.findIndex(({ kind }) => kind !== 'attention');
-  if (layer >= 0)
-    throw new KvError(
-      where,
-      `expected attention in every layer, got ${mixerNames[mixers[layer].kind]} in layer ${layer}, which carries a state: ${instead}`,
-    );
-  if (attention.outputGate)
-    throw new KvError(where, `expected attention without a gate of its output, got a model with one: ${instead}`);
 }
 
 /** Returns the bytes of a sequence's states, all layers together; 0 for a model without any. */
