@@ -38,6 +38,10 @@ export const overQuantised = (runtime: Runtime<RunningHostModel>, types: string[
         const { qkv, ...rest } = await weights.project(layer);
         return { ...rest, qkv: note(quantised(qkv)) };
       },
+      async convolution(layer) {
+        const { input, ...rest } = await weights.convolution!(layer); // called only where it is
+        return { ...rest, input: note(quantised(input)) };
+      },
       async finish(layer) {
         const { output, gateUp, down, ...rest } = await weights.finish(layer);
         return {

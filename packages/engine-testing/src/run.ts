@@ -1,4 +1,4 @@
-import { attend, layerAttention, LayerCache, Ledger, type HostDecoder, type Projection } from '@kv/engine';
+import { attend, keptLayers, layerAttention, LayerCache, Ledger, type HostDecoder, type Projection } from '@kv/engine';
 
 export interface ProgramRunOptions {
   /** Position of the first id. */
@@ -6,7 +6,9 @@ export interface ProgramRunOptions {
   readonly block?: number;
   /** Rows (indices into ids) whose logits are returned. */
   readonly want?: readonly number[];
-  /** Called for each layer of each block once its keys and values are in the cache. */
+  /** States of the layers that keep no slots. @defaultValue those before the first token */
+  readonly states?: readonly Float32Array[];
+  /** Called for each layer that keeps slots, of each block once its keys and values are in the cache. */
   readonly watch?: (layer: number, projected: Projection, positions: Uint32Array) => void;
 }
 
@@ -18,16 +20,23 @@ export async function run(
   decoder: HostDecoder,
   caches: readonly LayerCache[],
   ids: readonly number[],
-  { start = 0, block = ids.length, want = [ids.length - 1], watch }: ProgramRunOptions = {},
+  { start = 0, block = ids.length, want = [ids.length - 1], states, watch }: ProgramRunOptions = {},
 ): Promise<Float32Array[]> {
-  const out: Float32Array[] = [];
-  const D = decoder.config.hidden;
-  for (let at = 0; at < ids.length; at += block) {
-    const part = ids.slice(at, at + block);
-    const positions = Uint32Array.from(part, (_, i) => start + at + i);
+  const out: Float32Array[] = [],
+    D = decoder.config.hidden,
+    kept = keptLayers(decoder.config),
+    carried = states ?? kept.states.map((size) => new Float32Array(size));
+  for (let first = 0; first < ids.length; first += block) {
+    const part = ids.slice(first, first + block);
+    const positions = Uint32Array.from(part, (_, i) => start + first + i);
     let x = decoder.embed(part);
-    for (const [layer, cache] of caches.entries()) {
-      const projected = await decoder.project(layer, x, positions, start + ids.length);
+    for (const [layer, { kind, at }] of kept.all.entries()) {
+      if (kind === 'state') {
+        x = await decoder.finish(layer, x, await decoder.mix(layer, x, carried[at]));
+        continue;
+      }
+      const cache = caches[at],
+        projected = await decoder.project(layer, x, positions, start + ids.length);
       cache.append(projected.k, projected.v, positions);
       watch?.(layer, projected, positions);
       x = await decoder.finish(
@@ -38,18 +47,15 @@ export async function run(
       );
     }
     for (const row of want)
-      if (row >= at && row < at + part.length)
-        out.push(await decoder.logits(x.subarray((row - at) * D, (row - at + 1) * D)));
+      if (row >= first && row < first + part.length)
+        out.push(await decoder.logits(x.subarray((row - first) * D, (row - first + 1) * D)));
   }
   return out;
 }
 
-/** Returns empty caches for every layer of a decoder. */
-export function emptyCaches(
-  { config: { layers, kvHeads, headDim } }: Pick<HostDecoder, 'config'>,
-  ledger: Ledger = new Ledger(),
-): LayerCache[] {
-  return Array.from({ length: layers }, () => new LayerCache(kvHeads, headDim, ledger));
+/** Returns empty caches for every layer of a decoder that keeps slots. */
+export function emptyCaches({ config }: Pick<HostDecoder, 'config'>, ledger: Ledger = new Ledger()): LayerCache[] {
+  return keptLayers(config).slots.map(() => new LayerCache(config.kvHeads, config.headDim, ledger));
 }
 
 /** Returns max |a - b| over max |b|. */

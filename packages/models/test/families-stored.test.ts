@@ -26,6 +26,9 @@ const bounds: Readonly<Record<string, number>> = {
   smollm3: 0.1,
   olmo2: 0.025,
   granite: 0.025,
+  lfm2: 0.06,
+  'lfm2-biased': 0.06,
+  'lfm2-untied': 0.1,
 };
 const squares = (rows: readonly Float32Array[]): number =>
   rows.reduce((sum, row) => sum + row.reduce((all, x) => all + x * x, 0), 0);

@@ -9,14 +9,24 @@ import { halfWeights, oracleLogits, type Json } from '@kv/engine-testing/decoder
 import { fixture, fixtureJson } from '@kv/model-testing/fixture';
 import { relative } from '@kv/engine-testing/run';
 
-/** Windowed layers mixed with global ones under two ropes; layers without positions; windows in every layer. */
-const names = ['gemma3', 'smollm3', 'mistral', 'gemma2'] as const;
+/**
+ * Windowed layers mixed with global ones under two ropes; layers without positions; windows in every layer; layers that
+ * carry a state, which policies do not count.
+ */
+const names = ['gemma3', 'smollm3', 'mistral', 'gemma2', 'lfm2'] as const;
 type Name = (typeof names)[number];
 const models = new Map<Name, Model>(
   await Promise.all(names.map(async (name) => [name, await loadModel(fixture(name))] as const)),
 );
 const config = (name: Name): Json => fixtureJson<Json>(`${name}/config.json`);
 const weights = new Map(names.map((name) => [name, halfWeights(fixture(`${name}/model.safetensors`))]));
+/** Layers of a model by their places among those that keep slots; -1 for a layer that keeps none. */
+const slotsOf = (name: Name): number[] => {
+  const { mixers } = models.get(name)!.config; // of the list above
+  return [...mixers.keys()].map((l) =>
+    mixers[l].kind === 'attention' ? mixers.slice(0, l).filter(({ kind }) => kind === 'attention').length : -1,
+  );
+};
 const ids = (n: number, seed: number): number[] =>
   Array.from({ length: n }, (_, i) => 3 + ((7 * i * i + 11 * i + seed) % 61));
 interface Numbers {
@@ -66,7 +76,8 @@ async function ran(model: Model, policy: Policy, { prompt, steps, budget, every,
 
 describe.each(names)('%s', (name) => {
   const model = models.get(name)!, // of the list above
-    { windows } = model.config.attention;
+    slots = slotsOf(name),
+    windows = model.config.attention.windows.filter((_, l) => slots[l] >= 0);
 
   test.each(policies)(
     'under %s a window sees by original positions: logits are those of the float64 oracle',
@@ -77,7 +88,7 @@ describe.each(names)('%s', (name) => {
             { prompt } = numbers;
           /** Whether a generated token sees a slot: those held before it, and itself. */
           const sees = (l: number, g: number, t: number, j: number): boolean =>
-            t < prompt || j === t || kept[t - prompt][l][g].includes(j);
+            t < prompt || j === t || kept[t - prompt][slots[l]][g].includes(j);
           const want = oracleLogits(config(name), weights.get(name)!, fed, sees);
           for (const [i, row] of logits.entries())
             expect(relative(row, want[prompt - 1 + i]), `token ${prompt - 1 + i}`).toBeLessThan(2e-5);
@@ -193,10 +204,16 @@ test.each(['gemma3', 'smollm3'] as const)(
 
 describe('early tokens that a layer freezes', () => {
   const frozenBy = (name: Name, psi: number, sinks: number, n: number) => {
-    const { layers } = models.get(name)!.config, // of the list above
+    const slots = slotsOf(name),
+      layers = Math.max(...slots) + 1,
       start = Math.floor((3 * layers) / 4);
-    return (l: number, t: number): boolean =>
-      t >= sinks && t < Math.min(n - 1, Math.floor((1 - psi ** ((l + 1 - start) / (layers - start))) * n)) && l > 0;
+    return (layer: number, t: number): boolean => {
+      // a layer without slots leaves what the last one below it that has them left
+      const l = Math.max(...slots.slice(0, layer + 1));
+      return (
+        t >= sinks && t < Math.min(n - 1, Math.floor((1 - psi ** ((l + 1 - start) / (layers - start))) * n)) && l > 0
+      );
+    };
   };
   const logitsOf = async (name: Name, policy: Policy, fed: readonly number[]): Promise<readonly Float32Array[]> => {
     const sequence = new Sequence(models.get(name)!); // of the list above
@@ -205,32 +222,32 @@ describe('early tokens that a layer freezes', () => {
     sequence.destroy();
     return logits;
   };
-  test.each([...names.map((name) => [name, 'hidden'] as const), ['gemma2', 'kv'] as const, ['mistral', 'kv'] as const])(
-    'keep their hidden state: logits of %s are those of the float64 oracle, reuse=%s',
-    async (name, reuse) => {
-      await fc.assert(
-        fc.asyncProperty(
-          fc.integer({ min: 2, max: 40 }),
-          fc.nat({ max: 60 }),
-          fc.double({ min: 0.1, max: 1, noNaN: true }),
-          async (n, seed, psi) => {
-            const fed = ids(n, seed),
-              got = await logitsOf(name, etf({ psi, sinks: 2, reuse }), fed),
-              want = oracleLogits(
-                config(name),
-                weights.get(name)!, // of the list above
-                fed,
-                undefined,
-                frozenBy(name, psi, 2, n),
-                reuse === 'kv',
-              );
-            for (const [t, row] of want.entries()) expect(relative(got[t], row)).toBeLessThan(1e-5);
-          },
-        ),
-        { numRuns: 12 },
-      );
-    },
-  );
+  test.each([
+    ...names.map((name) => [name, 'hidden'] as const),
+    ...(['gemma2', 'mistral', 'lfm2'] as const).map((name) => [name, 'kv'] as const),
+  ])('keep their hidden state: logits of %s are those of the float64 oracle, reuse=%s', async (name, reuse) => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.integer({ min: 2, max: 40 }),
+        fc.nat({ max: 60 }),
+        fc.double({ min: 0.1, max: 1, noNaN: true }),
+        async (n, seed, psi) => {
+          const fed = ids(n, seed),
+            got = await logitsOf(name, etf({ psi, sinks: 2, reuse }), fed),
+            want = oracleLogits(
+              config(name),
+              weights.get(name)!, // of the list above
+              fed,
+              undefined,
+              frozenBy(name, psi, 2, n),
+              reuse === 'kv',
+            );
+          for (const [t, row] of want.entries()) expect(relative(got[t], row)).toBeLessThan(1e-5);
+        },
+      ),
+      { numRuns: 12 },
+    );
+  });
 
   test.each(['gemma3', 'smollm3'] as const)(
     'keys of the layer below cannot stand for keys that %s turns otherwise: the refusal says what was asked for, why, and what instead',

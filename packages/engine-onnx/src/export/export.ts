@@ -1,7 +1,7 @@
 import { KvError, list, number, oneOf } from '@kv/core';
 import type { OptionValues, ResolvedOptions } from '@kv/core';
 import { settleOwn } from '@kv/core/engine';
-import { builtin, embeddedFolder, openCheckpoint, type Checkpoint } from '@kv/checkpoints';
+import { builtin, embeddedFolder, openCheckpoint, slotLayers, type Checkpoint } from '@kv/checkpoints';
 import type { JsonFields, ModelConfig } from '@kv/checkpoints';
 import type { ExternalData } from '../graph.ts';
 import { decoderGraph } from './decoder-graph.ts';
@@ -44,7 +44,7 @@ const MOST_FILE_BYTES = 2 ** 31 - 2 ** 20;
  *
  * @param name a model, as for `loadModel`
  * @returns the files written, relative to the folder
- * @throws KvError for a checkpoint that cannot be read or a folder that cannot be written
+ * @throws KvError for a checkpoint that cannot be read, a layer without attention, or a folder that cannot be written
  */
 export async function exportOnnx(
   name: string,
@@ -54,10 +54,22 @@ export async function exportOnnx(
   const settled = settleOwn('exportOnnx', EXPORT, options);
   const checkpoint = await openCheckpoint(name === 'embedded' ? embeddedFolder() : name);
   try {
+    expectAttention(name, checkpoint.config);
     return await writable(folder, () => write(checkpoint, folder, settled));
   } finally {
     await checkpoint.close();
   }
+}
+
+/** @throws KvError for a model with a layer that carries a state, which a graph has no input for */
+function expectAttention(name: string, config: ModelConfig): void {
+  const { layers } = config,
+    others = layers - slotLayers(config).length;
+  if (others > 0)
+    throw new KvError(
+      name,
+      `a graph is written of attention in every layer, got short convolutions in ${others} of ${layers}: take a model without them, or run this one with 'kv run'`,
+    );
 }
 
 async function write(

@@ -57,8 +57,8 @@ export class LayerStates implements CarriedStates {
         ledger,
         this.#store,
       ),
-      from = this.#snapshots.find(({ tokens }) => tokens === upTo);
-    copy.restore(upTo === length ? this.all : split(from!.numbers, this.all)); // the caller asks for one that there is
+      from = upTo === length ? undefined : this.#snapshots.find(({ tokens }) => tokens === upTo);
+    copy.restore(from ? split(from.numbers, this.all) : this.all); // no caller cuts states where there is no snapshot
     copy.#hold(this.#snapshots.filter(({ tokens }) => tokens <= upTo));
     return copy;
   }
