@@ -43,7 +43,7 @@ export const overQuantised = (runtime: Runtime<RunningHostModel>, types: string[
         return { ...rest, input: note(quantised(input)) };
       },
       async delta(layer) {
-        const { input, ...rest } = await weights.delta!(layer); // likewise
+        const { input, ...rest } = await weights.delta!(layer); // called only where it is
         return { ...rest, input: note(quantised(input)) };
       },
       async finish(layer) {

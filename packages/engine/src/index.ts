@@ -92,6 +92,7 @@ export { joinEvents } from './memory/active-policy.ts';
 export type { ActivePolicy, EventResult, EventTimes } from './memory/active-policy.ts';
 export { layersTogether } from './memory/event-groups.ts';
 export { BatchBarrier, BatchSlot } from './memory/batch-barrier.ts';
+export { spread } from './memory/carried-states.ts';
 export type { CarriedStates } from './memory/carried-states.ts';
 export type {
   EventRequest,

@@ -112,9 +112,7 @@ function sheet(p: Prediction, config: ModelConfig, length: number, width: number
       `${bytesText(bytes.before)} before, ${bytesText(bytes.after)} after (${share(bytes.after, bytes.before)}), at most ${bytesText(bytes.peak)} on the way`,
     ],
     ['in other forms', others(p, config)],
-    ...(bytes.carried === 0
-      ? []
-      : [['states of layers', `${bytesText(bytes.carried)}, whatever the length`] as const]),
+    ...(bytes.carried === 0 ? [] : [['states of layers', `${bytesText(bytes.carried)}, whatever the length`] as const]),
     [
       'also held',
       `last queries ${bytesText(bytes.rings)}, sums of attention ${bytesText(bytes.statistics)}, numbers of pieces ${bytesText(bytes.states)}${bytes.decoded === 0 ? '' : `, a layer as pieces read it ${bytesText(bytes.decoded)}`}`,
@@ -125,7 +123,7 @@ function sheet(p: Prediction, config: ModelConfig, length: number, width: number
     ],
     ['one token', `${countText(work.tokenAfter)} multiply-adds instead of ${countText(work.tokenBefore)}`],
     ...(p.views === undefined ? [] : [['it reads', viewsText(p.views)] as const]),
-    ['on a GPU, f32', bytes.carried === 0 ? gpuText(p.device) : 'layers that carry a state run on the CPU alone'],
+    ['on a GPU, f32', gpuText(p.device)],
     ['eviction', calls === 0 ? 'none' : `${calls} tensor operations over all layers (--json has them by name)`],
   ];
   return wrapColumns(
