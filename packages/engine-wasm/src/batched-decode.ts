@@ -199,7 +199,10 @@ export class BatchedDecode {
       );
     const counted = layers.some(({ accumulated, block }) => accumulated || block),
       window = layers.some(({ ring }) => ring) ? m : 0;
-    const command = { ...buffers.command(compiled, m, angles, nothingKept), ...buffers.rows(all.map(keptOf), positions) };
+    const command = {
+      ...buffers.command(compiled, m, angles, nothingKept),
+      ...buffers.rows(all.map(keptOf), positions),
+    };
     for (const [r, { layers, context }] of all.entries())
       for (const { cache, windowStats } of layers.slice(first, end)) {
         cache.extend(own[r], context.progress.shift);

@@ -128,7 +128,7 @@ export class FusedPass {
         const first = slotsBefore[from],
           held = (caches.layers[first]?.cache.length ?? 0) + ids.length,
           together = afterLayers ? layersTogether(slotModel(config), held, caches.context.form) : all;
-        // up to the layer after so many that keep slots
+        // ends with the last layer that keeps slots of those whose events run together
         to = Math.min((slots[first + together - 1] ?? all) + 1, all, nextFrozen(frozen, from));
         await this.#block(run, x, [from, to], { frozen: frozen[from], copied, unread });
         const end = slotsBefore[to];

@@ -184,13 +184,7 @@ export class PassRun {
       { progress } = caches.context,
       { rotary, cos, sin } = this.#decoder.angles(l, progress.rotations(this.#positions), progress.rotaryLength),
       rows = (x: Float32Array): Float32Array => x.subarray((at * rotary) / 2, ((at + m) * rotary) / 2);
-    return buffers.command(
-      compiled,
-      m,
-      { rotary, cos: rows(cos), sin: rows(sin) },
-      keptOf(caches),
-      shown,
-    );
+    return buffers.command(compiled, m, { rotary, cos: rows(cos), sin: rows(sin) }, keptOf(caches), shown);
   }
 
   /** Returns the layers [from, to) that hide slots from m rows, and where it says which. */

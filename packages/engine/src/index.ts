@@ -39,7 +39,7 @@ export { angleFrequencies, createAngles } from './decoder/angles.ts';
 export { createDecoder, expectIds } from './decoder/decoder.ts';
 export type { Decoder, DecoderLayer } from './decoder/decoder.ts';
 export { toHeads, turnRows } from './decoder/heads.ts';
-export { keptLayers, slotModel, stateBytes } from './decoder/keeps.ts';
+export { expectAllSlots, keptLayers, slotModel, stateBytes } from './decoder/keeps.ts';
 export type { Keeps, KeptLayers } from './decoder/keeps.ts';
 export { referenceEngine } from './decoder/linear-engine.ts';
 export type {

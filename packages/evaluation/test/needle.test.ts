@@ -41,7 +41,11 @@ const settings: NeedleSettings = {
   block: undefined,
 };
 const keeps = (evicts: boolean): RetentionBounds => ({ evicts, least: () => 0 });
-const arms = armsOf(settings, [keeps(false), keeps(true), keeps(true)], { ...SHAPE, mixers: onlyAttention(SHAPE.layers), headDim: 8 }),
+const arms = armsOf(settings, [keeps(false), keeps(true), keeps(true)], {
+    ...SHAPE,
+    mixers: onlyAttention(SHAPE.layers),
+    headDim: 8,
+  }),
   jobs = jobsOf(settings);
 const never = new AbortController().signal;
 let bench: NeedleBench, results: NeedleResult[];

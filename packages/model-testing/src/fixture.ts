@@ -22,6 +22,10 @@ export const familyFiles: readonly (readonly [name: string, file: string])[] = f
 
 export const fixtureJson = <T>(path: string): T => JSON.parse(readFileSync(fixture(path), 'utf8')) as T;
 
+/** Whether every layer of a checkpoint has attention. */
+export const hasOnlyAttention = (name: string): boolean =>
+  fixtureJson<{ layer_types?: string[] }>(`${name}/config.json`).layer_types?.includes('conv') !== true;
+
 /** Returns the outputs of transformers for a checkpoint, limited to what a GGUF file can represent if `file` is one. */
 export function goldenOutputs(name: string, file: string): readonly GoldenOutput[] {
   const { sequences, gguf } = fixtureJson<{ sequences: GoldenOutput[]; gguf?: GoldenOutput[] }>(`${name}/golden.json`);

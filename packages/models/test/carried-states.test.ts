@@ -42,16 +42,16 @@ test.each([1, 2])(
 );
 
 test.each([
-  ['full', {}, 1],
-  ['snapkv(window=4)', { budget: 12, every: 5 }, 1],
-  ['tova', { budget: 12, every: 5, block: 8 }, 1],
-  ['h2o(recent=4)', { budget: 14, every: 3 }, 1],
-  ['etf(psi=0.5,sinks=2)', {}, 1],
-  ['psaw', {}, 1],
-  ['quest(page=4,slots=8,dense=0)', {}, 1],
-  ['view(snapkv(window=2) | topK,budget=8)', {}, 1],
-  ['outstandingSentences', { budget: 16, every: 4 }, 1],
-  ['pyramidal(window=4)', { budget: 14 }, 1],
+  ['full', {}],
+  ['snapkv(window=4)', { budget: 12, every: 5 }],
+  ['tova', { budget: 12, every: 5, block: 8 }],
+  ['h2o(recent=4)', { budget: 14, every: 3 }],
+  ['etf(psi=0.5,sinks=2)', {}],
+  ['psaw', {}],
+  ['quest(page=4,slots=8,dense=0)', {}],
+  ['view(snapkv(window=2) | topK,budget=8)', {}],
+  ['outstandingSentences', { budget: 16, every: 4 }],
+  ['pyramidal(window=4)', { budget: 14 }],
 ] as const)('%s: the module keeps and says what plain loops do, layer by layer', async (policy, options) => {
   const plain = await loadModel(fixture(NAME), { engine: referenceEngine() }),
     all = { ids: ids(34, 5), policy, maxNewTokens: 12, logits: 12, ...options };

@@ -20,7 +20,7 @@ import {
   embeddedFolder,
 } from '@kv/checkpoints';
 import type { Matrix } from '@kv/checkpoints';
-import { familyFiles, fixture, goldenOutputs } from '@kv/model-testing/fixture';
+import { familyFiles, fixture, goldenOutputs, hasOnlyAttention } from '@kv/model-testing/fixture';
 import { logitsOf } from './exported.ts';
 import { emptyCaches, relative, run } from '@kv/engine-testing/run';
 import { reference } from '@kv/model-testing/reference';
@@ -41,9 +41,6 @@ function meant({ ropes, ...config }: ModelConfig): ModelConfig {
   };
 }
 
-/** Whether a checkpoint has layers without attention, of which no graph is written. */
-const carries = (name: string): boolean => readFileSync(fixture(`${name}/config.json`), 'utf8').includes('"conv"');
-
 test('a model with short convolutions is refused in one sentence, and nothing is written', async () => {
   const to = empty();
   await expect(exportOnnx(fixture('lfm2'), to)).rejects.toThrow(
@@ -52,7 +49,7 @@ test('a model with short convolutions is refused in one sentence, and nothing is
   expect(existsSync(to)).toBe(false);
 });
 
-describe.each(familyFiles.filter(([name]) => !carries(name)))('%s/%s', (name, file) => {
+describe.each(familyFiles.filter(([name]) => hasOnlyAttention(name)))('%s/%s', (name, file) => {
   const kinds = (['ids', 'mask'] as const).flatMap((positions) =>
     (['fused', 'plain'] as const).map((attention) => ({ positions, attention })),
   );

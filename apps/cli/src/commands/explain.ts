@@ -112,9 +112,7 @@ function sheet(p: Prediction, config: ModelConfig, length: number, width: number
       `${bytesText(bytes.before)} before, ${bytesText(bytes.after)} after (${share(bytes.after, bytes.before)}), at most ${bytesText(bytes.peak)} on the way`,
     ],
     ['in other forms', others(p, config)],
-    ...(bytes.carried === 0
-      ? []
-      : [['states of layers', `${bytesText(bytes.carried)}, whatever the length`] as const]),
+    ...(bytes.carried === 0 ? [] : [['states of layers', `${bytesText(bytes.carried)}, whatever the length`] as const]),
     [
       'also held',
       `last queries ${bytesText(bytes.rings)}, sums of attention ${bytesText(bytes.statistics)}, numbers of pieces ${bytesText(bytes.states)}${bytes.decoded === 0 ? '' : `, a layer as pieces read it ${bytesText(bytes.decoded)}`}`,

@@ -194,7 +194,9 @@ function stateNotes({ layers, mixers }: ModelConfig): readonly string[] {
   const slots = slotLayers({ mixers }).length;
   return slots === layers
     ? []
-    : [`${slots} of ${layers} layers keep slots, and the policy sees these alone: the others carry a state of fixed size`];
+    : [
+        `${slots} of ${layers} layers keep slots, and the policy sees these alone: the others carry a state of fixed size`,
+      ];
 }
 
 function countsOf(names: readonly string[]): Readonly<Record<string, number>> {

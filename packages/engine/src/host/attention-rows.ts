@@ -37,7 +37,11 @@ export async function attentionRows(
         m = ids.length;
       if (l < layer) {
         cache.append(k, v, positions, 0);
-        x = await decoder.finish(at, x, await decoder.attend({ q, queryPositions: positions, cache, counters, ...how }));
+        x = await decoder.finish(
+          at,
+          x,
+          await decoder.attend({ q, queryPositions: positions, cache, counters, ...how }),
+        );
         continue;
       }
       for (let from = 0; from < m; from += BLOCK) {

@@ -48,8 +48,7 @@ export interface TokenPasses {
   pass(caches: HostState, ids: readonly number[], options: PassOptions): Promise<Float32Array[]>;
 }
 
-interface HostCachesOptions
-  extends Pick<MemoryOptions, 'window' | 'signal' | 'mostOperations' | 'form' | 'snapshots'> {
+interface HostCachesOptions extends Pick<MemoryOptions, 'window' | 'signal' | 'mostOperations' | 'form' | 'snapshots'> {
   /** @defaultValue layer by layer, through the decoder: `layerPasses` */
   readonly passes?: TokenPasses;
 }

@@ -91,7 +91,8 @@ export class LayerStates implements CarriedStates {
   }
 
   #hold(snapshots: readonly StateSnapshot[]): void {
-    const bytes = (of: readonly StateSnapshot[]): number => of.reduce((sum, { numbers }) => sum + numbers.byteLength, 0);
+    const bytes = (of: readonly StateSnapshot[]): number =>
+      of.reduce((sum, { numbers }) => sum + numbers.byteLength, 0);
     const more = bytes(snapshots) - bytes(this.#snapshots);
     if (more > 0) {
       this.#ledger.allocate('snapshots', more);
