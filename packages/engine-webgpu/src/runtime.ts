@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import { formNames } from '@kv/core/engine';
 import type { Gpu } from '@kv/gpu';
-import { createDecoder, embeddingsOf, expectAllSlots, formOf, Memory } from '@kv/engine';
+import { createDecoder, embeddingsOf, formOf, Memory } from '@kv/engine';
 import type { RunningModel, Runtime } from '@kv/engine';
 import type { Decoder } from '@kv/engine';
 import { gpuEngine, type DeviceRunnable, type GpuRuntimeOptions } from './engine.ts';
@@ -22,7 +22,6 @@ export function gpuRuntime(gpu: Gpu, options?: GpuRuntimeOptions): Runtime<Runni
   return {
     name: engine.name,
     async start({ config, weights, tokenizer, sidecar, cache }) {
-      expectAllSlots(config, gpu.name, 'load this model on the CPU');
       const cacheForm = formOf(cache, { otherwise: 'f32', headDim: config.headDim }),
         decoder = await createDecoder(config, weights, engine),
         model = { config, tokenizer, sidecar, embeddings: embeddingsOf(decoder, tokenizer) };

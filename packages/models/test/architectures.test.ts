@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { architectures, generate, loadModel, type HostModel } from '../src/index.ts';
-import { families, familyFiles, fixture, greedy, goldenOutputs, hasOnlyAttention } from '@kv/model-testing/fixture';
+import { families, familyFiles, fixture, greedy, goldenOutputs } from '@kv/model-testing/fixture';
 import { emptyCaches, relative, run } from '@kv/engine-testing/run';
 
 describe.each(familyFiles)('%s/%s', (name, file) => {
@@ -73,11 +73,7 @@ describe('docs/models.md', () => {
     expect([...rows.keys()].sort()).toEqual([...families].sort());
     for (const [name, cells] of rows) {
       const both = familyFiles.some(([other, file]) => other === name && file !== '.');
-      const [cpu, fast, webgpu] = cells,
-        everywhere = hasOnlyAttention(name);
-      for (const cell of [cpu, fast, ...(everywhere ? [webgpu] : [])])
-        expect(cell, name).toMatch(both ? /^yes, yes/ : /^yes$/);
-      if (!everywhere) expect(webgpu, name).toBe('no');
+      for (const cell of cells) expect(cell, name).toMatch(both ? /^yes, yes/ : /^yes$/);
     }
   });
 });

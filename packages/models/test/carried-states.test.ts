@@ -21,25 +21,26 @@ async function fed(tokens: readonly number[], part: number, snapshots = 0): Prom
   return sequence;
 }
 
-test.each([1, 2])(
-  'blocks of several tokens give the same to the bit, one by one to rounding, threads %i',
-  async (threads) => {
-    const own = await loadModel(fixture(NAME), { runtime: cpuRuntime({ threads }) }),
-      tokens = ids(40);
-    const results = await Promise.all(
-      [40, 7, 2, 1].map(async (part) => {
-        const sequence = new Sequence(own);
-        for (let at = 0; at < tokens.length; at += part) await sequence.append(tokens.slice(at, at + part));
-        return { logits: (await sequence.logits())[0], states: await carriedOf(sequence) };
-      }),
-    );
-    const [whole, seven, two, one] = results;
-    expect([seven, two]).toEqual([whole, whole]);
-    expect(relative(one.logits, whole.logits)).toBeLessThan(1e-5);
-    for (const [i, state] of one.states.entries()) expect(relative(state, whole.states[i])).toBeLessThan(1e-5);
+test('blocks of several tokens give the same to the bit, on two threads too, and one by one to rounding', async () => {
+  const tokens = ids(300), // more than a tile of rows
+    results: { logits: Float32Array; states: readonly Float32Array[] }[] = [];
+  for (const [threads, parts] of [
+    [1, [300, 7, 2, 1]],
+    [2, [300, 40]],
+  ] as const) {
+    const own = await loadModel(fixture(NAME), { runtime: cpuRuntime({ threads }) });
+    for (const part of parts) {
+      const sequence = new Sequence(own, undefined, { window: 512 });
+      for (let at = 0; at < tokens.length; at += part) await sequence.append(tokens.slice(at, at + part));
+      results.push({ logits: (await sequence.logits())[0], states: await carriedOf(sequence) });
+    }
     own.destroy();
-  },
-);
+  }
+  const [whole, seven, two, one, ...threaded] = results;
+  for (const same of [seven, two, ...threaded]) expect(same).toEqual(whole);
+  expect(relative(one.logits, whole.logits)).toBeLessThan(1e-5);
+  for (const [i, state] of one.states.entries()) expect(relative(state, whole.states[i])).toBeLessThan(1e-5);
+});
 
 test.each([
   ['full', {}],

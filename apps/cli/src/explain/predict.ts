@@ -68,12 +68,12 @@ export interface Prediction {
   } | null;
   /** Recorded operations of one event over all layers. */
   readonly operations: Readonly<Record<string, number>>;
-  /** Costs on a GPU of the layers that keep slots: dispatches, bytes and operations. */
+  /** Costs on a GPU: dispatches, bytes and operations. */
   readonly device: DeviceCost;
 }
 
-/** Returns the costs of a model of this shape, of its layers that keep slots, on a device. */
-export const plannedCosts = (config: ModelConfig): Promise<ShapeCosts> => shapeCosts(planGpu(), slotModel(config));
+/** Returns the costs of a model of this shape on a device. */
+export const plannedCosts = (config: ModelConfig): Promise<ShapeCosts> => shapeCosts(planGpu(), config);
 
 /**
  * Predicts the costs of a policy. @throws KvError for a length beyond the context, or a budget below what the policy

@@ -1,10 +1,9 @@
 import { KvError, list, number, oneOf } from '@kv/core';
 import type { OptionValues, ResolvedOptions } from '@kv/core';
 import { settleOwn } from '@kv/core/engine';
-import { builtin, embeddedFolder, openCheckpoint, type Checkpoint } from '@kv/checkpoints';
+import { builtin, embeddedFolder, openCheckpoint, slotLayers, type Checkpoint } from '@kv/checkpoints';
 import type { JsonFields, ModelConfig } from '@kv/checkpoints';
 import type { ExternalData } from '../graph.ts';
-import { expectAllSlots } from '@kv/engine';
 import { decoderGraph } from './decoder-graph.ts';
 
 /** `f32`: every weight in f32. `q4`: products in 4 bits, or in the checkpoint's own blocks. */
@@ -55,11 +54,22 @@ export async function exportOnnx(
   const settled = settleOwn('exportOnnx', EXPORT, options);
   const checkpoint = await openCheckpoint(name === 'embedded' ? embeddedFolder() : name);
   try {
-    expectAllSlots(checkpoint.config, 'exportOnnx', 'graphs are written of models with attention alone');
+    expectAttention(name, checkpoint.config);
     return await writable(folder, () => write(checkpoint, folder, settled));
   } finally {
     await checkpoint.close();
   }
+}
+
+/** @throws KvError for a model with a layer that carries a state, which a graph has no input for */
+function expectAttention(name: string, config: ModelConfig): void {
+  const { layers } = config,
+    others = layers - slotLayers(config).length;
+  if (others > 0)
+    throw new KvError(
+      name,
+      `a graph is written of attention in every layer, got short convolutions in ${others} of ${layers}: take a model without them, or run this one with 'kv run'`,
+    );
 }
 
 async function write(

@@ -7,8 +7,8 @@ export interface ConvolutionKernel {
   readonly channels: number;
   /** `[L, channels]`; the last row is of the token itself. */
   readonly taps: Float32Array;
-  /** `[channels]` */
-  readonly bias?: Float32Array;
+  /** `[channels]`, zeros where there is none. */
+  readonly bias: Float32Array;
 }
 
 /** Returns the kernel of a layer, as loops read it: tap by tap. */
@@ -17,7 +17,7 @@ export function convolutionKernel({ input, kernel, kernelBias }: ConvolutionWeig
     length = kernel.length / channels,
     taps = new Float32Array(kernel.length);
   for (let c = 0; c < channels; c++) for (let j = 0; j < length; j++) taps[j * channels + c] = kernel[c * length + j];
-  return { length, channels, taps, ...(kernelBias && { bias: kernelBias }) };
+  return { length, channels, taps, bias: kernelBias ?? new Float32Array(channels) };
 }
 
 /**
@@ -44,8 +44,7 @@ export function shortConvolution(
       let sum = 0;
       for (let j = c; j < last; j += channels) sum = fround(sum + fround(taps[j] * state[j]));
       sum = fround(sum + fround(taps[last + c] * z));
-      if (bias) sum = fround(sum + bias[c]);
-      out[r * channels + c] = rows[at + channels] * sum;
+      out[r * channels + c] = rows[at + channels] * fround(sum + bias[c]);
       for (let j = c; j < last - channels; j += channels) state[j] = state[j + channels];
       if (last > 0) state[last - channels + c] = z;
     }
