@@ -4,7 +4,7 @@ import { checkHeads, mostHeadDim, mostLayers, slidingWindows, turning, type Mode
 import { integer, optional, positive, show, type JsonFields } from '../read/fields.ts';
 import { expectKnown } from './gguf-keys.ts';
 import type { GgufFile } from '../format/gguf.ts';
-import { longestKernel, mixersOf, type Mixer } from './mixers.ts';
+import { longestKernel, mixersOf, onlyAttention, type Mixer } from './mixers.ts';
 import { ggufNames } from './names.ts';
 import { ropesByLayer, yarn, yarnAttention, type RopeConfig, type Yarn } from './rope-config.ts';
 import { missing } from '../format/tensor-file.ts';
@@ -134,10 +134,10 @@ function kvHeadsOf(
     key = keys.key(rest),
     list = keys.metadata[key];
   if (!Array.isArray(list)) return [keys.integer(rest, queryHeads), new Array<boolean>(layers).fill(true)];
-  const [most] = list.filter((heads) => heads !== 0),
-    fits = (heads: unknown): boolean => heads === most || (heads === 0 && shortConvolutions);
+  const one = list.find((heads) => heads !== 0) ?? 1, // of none: `mixersOf` refuses
+    fits = (heads: unknown): boolean => heads === one || (heads === 0 && shortConvolutions);
   if (list.length === layers && list.every(fits))
-    return [integer({ [key]: most ?? 1 }, key, keys.where), list.map((heads) => heads !== 0)];
+    return [integer({ [key]: one }, key, keys.where), list.map((heads) => heads !== 0)];
   throw new KvError(
     keys.where,
     `${key} must be a number, or ${layers} of the same number${shortConvolutions ? ' and 0' : ''}, got ${show(list)}`,
@@ -146,7 +146,8 @@ function kvHeadsOf(
 
 /** Returns each layer's mixer. @throws KvError for a kernel's length that is missing or out of range */
 function layerMixers(attends: readonly boolean[], hidden: number, keys: Keys, bias: boolean): readonly Mixer[] {
-  const kernel = attends.every(Boolean) ? 0 : keys.integer('shortconv.l_cache', undefined, longestKernel, 2);
+  if (attends.every(Boolean)) return onlyAttention(attends.length);
+  const kernel = keys.integer('shortconv.l_cache', undefined, longestKernel, 2);
   return mixersOf(attends, { kind: 'shortConvolution', channels: hidden, kernel, bias }, keys.where);
 }
 
