@@ -17,6 +17,7 @@ const EXAMPLES: Readonly<Record<ModelConfig['architecture'], readonly [model: st
   olmo2: ['OLMo-2-1B', heads(16, 2048, 16, 16)],
   granite: ['Granite-3.3-2B', heads(40, 2048, 32, 8)],
   lfm2: ['LFM2.5-1.2B', { ...heads(16, 2048, 32, 8), full_attn_idxs: [2, 5, 8, 10, 12, 14] }],
+  qwen3_5_text: ['Qwen3.5-0.8B', { ...heads(24, 1024, 8, 2), linear_num_value_heads: 16 }],
 };
 
 function heads(layers: number, hidden: number, queries: number, kv: number): object {
@@ -34,7 +35,7 @@ function heads(layers: number, hidden: number, queries: number, kv: number): obj
 export function growthRows(fixtures: string): readonly (readonly string[])[] {
   const tiny = readdirSync(fixtures).flatMap((name) => {
     const path = join(fixtures, name, 'config.json');
-    return existsSync(path) ? [[name, JSON.parse(readFileSync(path, 'utf8')).model_type] as const] : [];
+    return existsSync(path) ? [[name, familyOf(readFileSync(path, 'utf8'))] as const] : [];
   });
   return Object.entries(EXAMPLES).map(([family, [model, fields]]) => {
     const config = parseConfig({ model_type: family, ...fields }, model),
@@ -43,6 +44,9 @@ export function growthRows(fixtures: string): readonly (readonly string[])[] {
   });
 }
 
+/** Returns the `model_type` of a configuration, or of the text model within it. */
+const familyOf = (text: string): string => parseConfig(JSON.parse(text), 'config.json').architecture;
+
 const { format } = new Intl.NumberFormat('en');
 const finite = ({ attention: { windows } }: ModelConfig): readonly number[] => windows.filter(Number.isFinite);
 
@@ -50,9 +54,11 @@ function mechanism(config: ModelConfig): string {
   const { layers } = config,
     [window] = finite(config),
     slots = slotLayers(config).length,
-    kernel = config.mixers.find((mixer) => mixer.kind === 'shortConvolution')?.kernel;
-  if (kernel !== undefined)
-    return `attention in ${slots} of ${layers} layers, convolutions over ${kernel} tokens in the others`;
+    other = config.mixers.find((mixer) => mixer.kind !== 'attention');
+  if (other !== undefined)
+    return `attention in ${slots} of ${layers} layers, ${
+      other.kind === 'gatedDelta' ? 'the gated delta rule' : `convolutions over ${other.kernel} tokens`
+    } in the others`;
   if (window === undefined) return `attention in ${layers} layers`;
   return `attention in ${layers} layers, of which ${finite(config).length} have windows of ${format(window)}`;
 }

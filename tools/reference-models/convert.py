@@ -22,8 +22,11 @@ def convert(folder, out):
         for name in ("config.json", "tokenizer.json", "model.safetensors"):
             shutil.copy(folder / name, scratch)
         special = {f"{kind}_token": text for kind, text in (("bos", "<s>"), ("eos", "</s>"), ("unk", "<unk>"))}
+        if config["model_type"] == "qwen3_5":  # its tokenizer would add a token to pad with
+            special["pad_token"] = "<unk>"
         (Path(scratch) / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "GPT2Tokenizer" if config["model_type"] == "phi3" else "PreTrainedTokenizerFast", **special}))
         kind = get_model_class(config["architectures"][0])
+        kind.no_mtp = "mtp_num_hidden_layers" not in config.get("text_config", config)
         model = kind(dir_model=Path(scratch), ftype=base.gguf.LlamaFileType.MOSTLY_F16, fname_out=out, hparams=None)
         model.write()
 

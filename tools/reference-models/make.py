@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from safetensors.torch import save_file
 from transformers import (
-    AutoModelForCausalLM, Gemma2Config, Gemma3TextConfig, GraniteConfig, Lfm2Config, LlamaConfig, MistralConfig, Olmo2Config, Phi3Config, Qwen2Config, Qwen3Config,
-    SmolLM3Config,
+    AutoModelForCausalLM, AutoModelForImageTextToText, Gemma2Config, Gemma3TextConfig, GraniteConfig, Lfm2Config, LlamaConfig, MistralConfig, Olmo2Config, Phi3Config,
+    Qwen2Config, Qwen3_5Config, Qwen3_5TextConfig, Qwen3Config, SmolLM3Config,
 )
 
 SHAPE = dict(
@@ -23,6 +23,8 @@ SHAPE = dict(
 )
 LLAMA3 = dict(rope_type="llama3", rope_theta=10000.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=32)
 LONGROPE = dict(rope_type="longrope", rope_theta=10000.0, short_factor=[1.0, 1.1, 1.3, 1.7], long_factor=[1.0, 1.5, 3.0, 6.0])
+MROPE = dict(rope_type="default", partial_rotary_factor=0.25, mrope_interleaved=True, mrope_section=[1, 1, 1])
+QWEN35 = dict(vocab_size=64, hidden_size=32, intermediate_size=32, max_position_embeddings=128, bos_token_id=1, eos_token_id=2, pad_token_id=0)
 CONFIGS = {
     "llama": LlamaConfig(**SHAPE, head_dim=16, attention_bias=True, mlp_bias=True, rope_parameters=LLAMA3),
     "mistral": MistralConfig(**SHAPE, head_dim=12, sliding_window=6, rope_parameters=dict(rope_type="default", rope_theta=1e6)),
@@ -69,7 +71,30 @@ CONFIGS = {
         layer_types=["conv", "conv", "full_attention"], conv_L_cache=5, conv_bias=True, block_multiple_of=12,
         rope_parameters=dict(rope_type="default", rope_theta=1e6),
     ),
+    "qwen3_5": Qwen3_5TextConfig(
+        **QWEN35, num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=2, head_dim=24, tie_word_embeddings=True,
+        layer_types=["linear_attention", "full_attention", "linear_attention", "full_attention"],
+        linear_num_key_heads=2, linear_num_value_heads=6, linear_key_head_dim=16, linear_value_head_dim=16, rope_parameters=dict(**MROPE, rope_theta=1e4),
+    ),
+    # With a model of images around it and a layer that drafts, as published checkpoints have them; neither is read.
+    "qwen3_5-untied": Qwen3_5Config(
+        text_config=dict(
+            **QWEN35, num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=1, head_dim=16, mtp_num_hidden_layers=1,
+            linear_num_key_heads=2, linear_num_value_heads=8, linear_key_head_dim=12, linear_value_head_dim=12, rope_parameters=dict(**MROPE, rope_theta=1e6),
+        ),
+        vision_config=dict(
+            depth=1, hidden_size=8, intermediate_size=8, num_heads=2, patch_size=2, spatial_merge_size=1, temporal_patch_size=1, out_hidden_size=32, num_position_embeddings=4,
+        ),
+        image_token_id=60, video_token_id=61, vision_start_token_id=62, vision_end_token_id=63,
+    ),
+    "qwen3_5-biased": Qwen3_5TextConfig(
+        **QWEN35, num_hidden_layers=3, num_attention_heads=2, num_key_value_heads=2, head_dim=16, attention_bias=True,
+        layer_types=["full_attention", "linear_attention", "linear_attention"], linear_conv_kernel_dim=3,
+        linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=12, linear_value_head_dim=8, rope_parameters=dict(rope_type="default", rope_theta=1e4),
+    ),
 }
+# Seeds other than the place in the list: one by which no early query is nearly orthogonal to its keys, whose norm would enlarge the last digit of f32.
+SEEDS = {"qwen3_5": 22}
 # Written before a converter was available: `export_gguf` below repeats it. The others go through convert.py.
 EXPORTED = ("llama", "qwen2", "qwen3", "gemma2", "phi3")
 # Byte-level BPE with one merge: a space is written Ġ.
@@ -81,13 +106,16 @@ IDS = [1] + [(7 * i * i + 11 * i + 5) % 61 + 3 for i in range(39)]
 def fill(model, seed):
     """Weights that make every part matter: scores far from uniform, gains and biases far from their neutral values; all of them f16 numbers."""
     random = torch.Generator().manual_seed(seed)
-    gemma = model.config.model_type.startswith("gemma")
+    kind = model.config.model_type
+    gemma, qwen35 = kind.startswith("gemma"), kind.startswith("qwen3_5")
     for name, parameter in model.named_parameters():
         noise = torch.randn(parameter.shape, generator=random)
         if "norm" in name:
-            parameter.data = noise * 0.3 + (0 if gemma else 1)
-            if model.config.model_type == "gemma3_text":  # the converter adds 1 in f16: nothing may be lost by it
+            parameter.data = noise * 0.3 + (0 if gemma or qwen35 and "linear_attn" not in name else 1)
+            if kind == "gemma3_text" or qwen35:  # the converter adds 1 in f16: nothing may be lost by it
                 parameter.data = (parameter.data.clamp(-0.9, 0.9) * 1024).round() / 1024
+        elif name.endswith("A_log"):
+            parameter.data = noise - 1
         elif parameter.ndim == 1:
             parameter.data = noise * 0.3
         else:
@@ -203,25 +231,47 @@ def export_gguf(model, path):
     writer.close()
 
 
+def drafting(config, seed):
+    """Tensors of a layer that drafts the token after the next, by the names of published checkpoints; transformers ignores them."""
+    random, hidden, heads = torch.Generator().manual_seed(seed), config.hidden_size, config.num_attention_heads * config.head_dim
+    kv, shapes = config.num_key_value_heads * config.head_dim, {"fc": (hidden, 2 * hidden), "pre_fc_norm_embedding": (hidden,), "pre_fc_norm_hidden": (hidden,), "norm": (hidden,)}
+    attention = {"q_proj": (2 * heads, hidden), "k_proj": (kv, hidden), "v_proj": (kv, hidden), "o_proj": (hidden, heads), "q_norm": (config.head_dim,), "k_norm": (config.head_dim,)}
+    mlp = {"gate_proj": (config.intermediate_size, hidden), "up_proj": (config.intermediate_size, hidden), "down_proj": (hidden, config.intermediate_size)}
+    shapes |= {f"layers.0.self_attn.{name}": shape for name, shape in attention.items()} | {f"layers.0.mlp.{name}": shape for name, shape in mlp.items()}
+    shapes |= {"layers.0.input_layernorm": (hidden,), "layers.0.post_attention_layernorm": (hidden,)}
+    return {f"mtp.{name}.weight": torch.randn(shape, generator=random).half() for name, shape in shapes.items()}
+
+
+def plain(fields):
+    """Fields that are not null, and windows that are."""
+    left = {key: plain(value) if isinstance(value, dict) else value for key, value in fields.items() if value is not None}
+    left = {key: value for key, value in left.items() if not key.startswith("_") and key not in ("id2label", "label2id")}
+    return left | {key: None for key in ("sliding_window",) if fields.get(key, 0) is None}
+
+
 def main(out, *names):
     for seed, (name, config) in enumerate(CONFIGS.items()):
         if names and name not in names:
             continue
         folder = out / name
         folder.mkdir(parents=True, exist_ok=True)
-        model = AutoModelForCausalLM.from_config(config, attn_implementation="eager", dtype=torch.float32).eval()
-        fill(model, seed)
-        fields = json.loads(config.to_json_string(use_diff=False))
-        kept = {key: value for key, value in fields.items() if not key.startswith("_") and value is not None and key not in ("id2label", "label2id")}
+        text, auto = config.get_text_config(), AutoModelForImageTextToText if hasattr(config, "vision_config") else AutoModelForCausalLM
+        model = auto.from_config(config, attn_implementation="eager", dtype=torch.float32).eval()
+        fill(model, SEEDS.get(name, seed))
+        kept = plain(json.loads(config.to_json_string(use_diff=False)))
         kept["architectures"] = [type(model).__name__]
-        kept |= {key: None for key in ("sliding_window",) if fields.get(key, 0) is None}
         (folder / "config.json").write_text(json.dumps(kept, indent=2, sort_keys=True) + "\n")
         (folder / "tokenizer.json").write_text(json.dumps(tokenizer(), ensure_ascii=False) + "\n")
-        tensors = {key: value.half().contiguous() for key, value in model.state_dict().items() if not (config.tie_word_embeddings and key == "lm_head.weight")}
+        # A_log is in f32, as published checkpoints have it: the converter takes its exponential in the type that it has.
+        tensors = {key: (value if key.endswith("A_log") else value.half()).contiguous() for key, value in model.state_dict().items()}
+        if config.tie_word_embeddings:
+            del tensors["lm_head.weight"]
+        if getattr(text, "mtp_num_hidden_layers", 0):
+            tensors |= drafting(text, seed)
         save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
         # The second sequence is shorter than the longest context before LongRoPE's scaling; the others do not depend on the length.
         golden = {"sequences": [logits(model, IDS), logits(model, IDS[:24])]}
-        golden["greedy"] = greedy(model, IDS[:20], 32 if config.model_type == "lfm2" else 12)
+        golden["greedy"] = greedy(model, IDS[:20], 32 if config.model_type.startswith(("lfm2", "qwen3_5")) else 12)
         if name in EXPORTED:
             export_gguf(model, folder / "model.gguf")
         if name == "qwen2":

@@ -25,6 +25,8 @@ beforeAll(async () => {
     'qwen3-yarn',
     'lfm2',
     'lfm2-untied',
+    'qwen3_5',
+    'qwen3_5-untied',
   ])
     files.set(name, await readGguf(bytesSource(readFileSync(fixture(`${name}/model.gguf`)), `${name}.gguf`)));
 });
@@ -51,6 +53,8 @@ test.each([
   'qwen3-yarn',
   'lfm2',
   'lfm2-untied',
+  'qwen3_5',
+  'qwen3_5-untied',
 ])('%s: metadata say what config.json says', async (name) => {
   const got = await configFromGguf(files.get(name)!),
     want = parseConfig(fixtureJson(`${name}/config.json`), name);
@@ -149,6 +153,30 @@ describe('refuses in one sentence', () => {
     ['lfm2', { 'lfm2.attention.sliding_window': 512 }],
     ['lfm2', { 'general.architecture': 'lfm2moe', 'lfm2moe.expert_count': 32 }],
     ['llama', { 'llama.shortconv.l_cache': 3 }],
+    ['llama', { 'llama.ssm.state_size': 128 }],
+    ['qwen3', { 'qwen3.rope.dimension_sections': [1, 1, 1, 0] }],
+    ['qwen3_5', { 'qwen35.attention.recurrent_layers': [true, false] }],
+    ['qwen3_5', { 'qwen35.attention.recurrent_layers': [true, true, true, true] }],
+    ['qwen3_5', { 'qwen35.attention.recurrent_layers': undefined, 'qwen35.full_attention_interval': 9 }],
+    ['qwen3_5', { 'qwen35.attention.head_count_kv': [0, 2, 0, 1] }],
+    ['qwen3_5', { 'qwen35.ssm.group_count': 4 }],
+    ['qwen3_5', { 'qwen35.ssm.group_count': undefined }],
+    ['qwen3_5', { 'qwen35.ssm.inner_size': 50 }],
+    ['qwen3_5', { 'qwen35.ssm.state_size': 2 ** 30 }],
+    ['qwen3_5', { 'qwen35.ssm.conv_kernel': 1 }],
+    ['qwen3_5', { 'qwen35.ssm.v_head_reordered': false }],
+    ['qwen3_5', { 'qwen35.nextn_predict_layers': 5 }],
+    ['qwen3_5', { 'qwen35.expert_count': 256 }],
+    [
+      'qwen3_5',
+      {
+        'general.architecture': 'qwen35moe',
+        'qwen35moe.expert_count': 256,
+        'qwen35moe.ssm.state_size': 128,
+        'qwen35moe.full_attention_interval': 4,
+      },
+    ],
+    ['qwen3_5', { 'general.architecture': 'clip' }],
     ['llama', { 'llama.attention.head_count_kv': 3 }],
     ['llama', { 'llama.attention.value_length': 8 }],
     ['llama', { 'llama.rope.dimension_count': 8 }],

@@ -62,7 +62,7 @@ test('rows of interleaved pairs become halves, quantised as they are', () => {
   fc.assert(
     fc.property(matrices, fc.constantFrom(2, 4, 8), (matrix, d) => {
       const before = dense(matrix),
-        after = dense(deinterleave(matrix, d));
+        after = dense(deinterleave(d)(matrix));
       for (let head = 0; head < matrix.outputs / d; head++)
         for (let i = 0; i < d / 2; i++)
           for (const half of [0, 1]) {

@@ -10,13 +10,13 @@ export type TestWeights = Readonly<Record<string, Weight>>;
 export type Json = Readonly<Record<string, unknown>>;
 type Vector = readonly number[];
 
-/** Reads an f16 safetensors file, with the oracle's own reader. */
+/** Reads a safetensors file of f16 and f32 numbers, with the oracle's own reader. */
 export function halfWeights(file: string): TestWeights {
   const bytes = readFileSync(file),
     start = 8 + Number(bytes.readBigUInt64LE(0));
   const header = JSON.parse(bytes.toString('utf8', 8, start)) as Record<
     string,
-    { shape: number[]; data_offsets: [number, number] }
+    { dtype: string; shape: number[]; data_offsets: [number, number] }
   >;
   const half = (x: number): number =>
     (x & 0x8000 ? -1 : 1) *
@@ -28,6 +28,7 @@ export function halfWeights(file: string): TestWeights {
         ([
           name,
           {
+            dtype,
             shape,
             data_offsets: [from, to],
           },
@@ -35,7 +36,10 @@ export function halfWeights(file: string): TestWeights {
           name,
           {
             shape,
-            data: Array.from({ length: (to - from) / 2 }, (_, i) => half(bytes.readUInt16LE(start + from + 2 * i))),
+            data:
+              dtype === 'F32'
+                ? Array.from({ length: (to - from) / 4 }, (_, i) => bytes.readFloatLE(start + from + 4 * i))
+                : Array.from({ length: (to - from) / 2 }, (_, i) => half(bytes.readUInt16LE(start + from + 2 * i))),
           },
         ],
       ),
@@ -55,17 +59,19 @@ const cap = (x: number, by: unknown): number => (typeof by === 'number' ? by * M
  * takes its keys and values from the layer below.
  */
 export function oracleLogits(
-  config: Json,
+  { text_config: text, ...whole }: Json,
   weights: TestWeights,
   ids: readonly number[],
   sees: (layer: number, kvHead: number, query: number, position: number) => boolean = () => true,
   frozen: (layer: number, position: number) => boolean = () => false,
   copies = false,
 ): number[][] {
-  const n = (name: string, fallback?: number): number => (config[name] ?? fallback) as number;
+  const config: Json = { ...whole, ...(text as Json | undefined) },
+    n = (name: string, fallback?: number): number => (config[name] ?? fallback) as number;
   const type = config.model_type as string,
-    w = type === 'lfm2' ? asLlama(weights) : weights,
+    w = type === 'lfm2' || text !== undefined ? asLlama(weights) : weights,
     gemma = type.startsWith('gemma'),
+    qwen35 = type === 'qwen3_5_text',
     behind = gemma || type === 'olmo2', // norms after the blocks
     before = type !== 'olmo2',
     plain = gemma ? Math.sqrt(n('hidden_size')) : type === 'granite' ? n('embedding_multiplier') : 1,
@@ -87,7 +93,7 @@ export function oracleLogits(
     x.map(
       (v, i) =>
         (v / Math.sqrt(dot(x, x) / x.length + n('rms_norm_eps', n('norm_eps')))) *
-        (w[`${name}.weight`].data[i] + (gemma ? 1 : 0)),
+        (w[`${name}.weight`].data[i] + (gemma || (qwen35 && !name.endsWith('linear_attn.norm')) ? 1 : 0)),
     );
   /** Normalises q or k, each head or all of a token's heads together, if the checkpoint has a gain for them. */
   const headNorm = (name: string, heads: readonly Vector[]): readonly Vector[] => {
@@ -124,24 +130,41 @@ export function oracleLogits(
           .map((at, j) => (at < 0 ? 0 : convolved.data[i * length + j] * thirds![at][0][i] * thirds![at][2][i]))
           .reduce((sum, part) => sum + c * part, c * (w[`${at('conv.conv')}.bias`]?.data[i] ?? 0));
       });
-    const heads = convolved
-      ? []
-      : x.map((row, t) => {
-          const y = before ? norm(at('input_layernorm'), row) : row;
-          const part = (name: string, from: number, count: number): number[][] =>
-            chunk(
-              fused ? times(at('self_attn.qkv_proj'), y, from * d, count * d) : times(at(`self_attn.${name}_proj`), y),
-              d,
-            );
-          const [q, k, v] = [part('q', 0, H), part('k', H, G), part('v', H + G, G)];
-          return {
-            q: headNorm(at('self_attn.q_norm'), q).map((head) => turn(head, t)),
-            k: headNorm(at('self_attn.k_norm'), k).map((head) => turn(head, t)),
-            v,
-            ...(copies && frozen(l, t) && { k: below[t].k, v: below[t].v }),
-          };
-        });
-    if (!convolved) below = heads;
+    const linear = (config.layer_types as string[] | undefined)?.[l] === 'linear_attention',
+      recalled = linear
+        ? gatedDelta(
+            config,
+            x.map((row) => norm(at('input_layernorm'), row)),
+            {
+              times: (name, y) => times(at(`linear_attn.${name}`), y),
+              weight: (name) => w[at(`linear_attn.${name}`)].data,
+            },
+            (head) => norm(at('linear_attn.norm'), head),
+          )
+        : [];
+    const heads =
+      convolved || linear
+        ? []
+        : x.map((row, t) => {
+            const y = before ? norm(at('input_layernorm'), row) : row;
+            const part = (name: string, from: number, count: number): number[][] =>
+              chunk(
+                fused
+                  ? times(at('self_attn.qkv_proj'), y, from * d, count * d)
+                  : times(at(`self_attn.${name}_proj`), y),
+                d,
+              );
+            const [wide, k, v] = [part('q', 0, H), part('k', H, G), part('v', H + G, G)],
+              q = qwen35 ? wide.filter((_, i) => i % 2 === 0) : wide;
+            return {
+              gate: qwen35 ? wide.filter((_, i) => i % 2 === 1) : [],
+              q: headNorm(at('self_attn.q_norm'), q).map((head) => turn(head, t)),
+              k: headNorm(at('self_attn.k_norm'), k).map((head) => turn(head, t)),
+              v,
+              ...(copies && frozen(l, t) && { k: below[t].k, v: below[t].v }),
+            };
+          });
+    if (!convolved && !linear) below = heads;
     const scale =
       type === 'granite' ? n('attention_multiplier') : 1 / Math.sqrt(gemma ? n('query_pre_attn_scalar') : d);
     x = x.map((row, t) => {
@@ -155,9 +178,18 @@ export function oracleLogits(
           const top = Math.max(...scores),
             e = scores.map((s) => Math.exp(s - top)),
             total = e.reduce((a, b) => a + b);
-          return Array.from({ length: d }, (_, c) => e.reduce((sum, p, j) => sum + (p / total) * seen[j].v[g][c], 0));
+          return Array.from(
+            { length: d },
+            (_, c) =>
+              e.reduce((sum, p, j) => sum + (p / total) * seen[j].v[g][c], 0) *
+              (qwen35 ? sigmoid(heads[t].gate[h][c]) : 1),
+          );
         }).flat();
-      const mixed = convolved ? times(at('conv.out_proj'), convolve(t)) : times(at('self_attn.o_proj'), attend());
+      const mixed = convolved
+        ? times(at('conv.out_proj'), convolve(t))
+        : linear
+          ? times(at('linear_attn.out_proj'), recalled[t])
+          : times(at('self_attn.o_proj'), attend());
       const after = (name: string, y: Vector): Vector => (behind ? norm(at(name), y) : y).map((v) => v * joined);
       const y = add(row, after('post_attention_layernorm', mixed));
       const z = before ? norm(at(gemma ? 'pre_feedforward_layernorm' : 'post_attention_layernorm'), y) : y;
@@ -186,11 +218,61 @@ export function oracleLogits(
   );
 }
 
-/** Returns weights of LFM2 under Llama's names. */
+const sigmoid = (x: number): number => 1 / (1 + Math.exp(-x));
+
+/** Weights of a layer's gated delta rule, and products with them. */
+interface DeltaWeights {
+  times(name: string, x: Vector): number[];
+  weight(name: string): Vector;
+}
+
+/** Returns what Qwen 3.5's gated delta rule makes of rows, token after token, before its output product. */
+function gatedDelta(
+  config: Json,
+  rows: readonly Vector[],
+  { times, weight }: DeltaWeights,
+  norm: (head: Vector) => number[],
+): number[][] {
+  const n = (name: string): number => config[`linear_${name}`] as number,
+    [Hk, Hv, dk, dv, L] = ['num_key_heads', 'num_value_heads', 'key_head_dim', 'value_head_dim', 'conv_kernel_dim'].map(
+      n,
+    ),
+    kernel = weight('conv1d.weight'),
+    before = rows.map((row) => times('in_proj_qkv', row)),
+    silu = (x: number): number => x * sigmoid(x),
+    unit = (x: Vector, by = 1): number[] => x.map((v) => (v * by) / Math.sqrt(dot(x, x) + 1e-6));
+  const memory = Array.from({ length: Hv }, () => Array.from({ length: dk }, () => new Array<number>(dv).fill(0)));
+  return rows.map((row, t) => {
+    const mixed = before[t].map((_, c) =>
+      silu(
+        Array.from({ length: L }, (_, j) => kernel[c * L + j] * (before[t + 1 - L + j]?.[c] ?? 0)).reduce(
+          (a, b) => a + b,
+        ),
+      ),
+    );
+    const q = chunk(mixed.slice(0, Hk * dk), dk).map((head) => unit(head, dk ** -0.5)),
+      k = chunk(mixed.slice(Hk * dk, 2 * Hk * dk), dk).map((head) => unit(head)),
+      v = chunk(mixed.slice(2 * Hk * dk), dv),
+      [z, b, a] = ['in_proj_z', 'in_proj_b', 'in_proj_a'].map((name) => times(name, row));
+    return memory.flatMap((S, h) => {
+      const from = Math.floor((h * Hk) / Hv),
+        kept = Math.exp(-Math.exp(weight('A_log')[h]) * Math.log1p(Math.exp(a[h] + weight('dt_bias')[h])));
+      for (const line of S) for (const c of line.keys()) line[c] *= kept;
+      const read = (by: Vector): number[] => v[h].map((_, c) => S.reduce((sum, line, i) => sum + line[c] * by[i], 0));
+      const told = read(k[from]);
+      for (const [i, line] of S.entries())
+        for (const c of line.keys()) line[c] += k[from][i] * sigmoid(b[h]) * (v[h][c] - told[c]);
+      return norm(read(q[from])).map((o, c) => o * silu(z[h * dv + c]));
+    });
+  });
+}
+
+/** Returns weights of LFM2, and of a text model within a larger one, under Llama's names. */
 const asLlama = (weights: TestWeights): TestWeights =>
   Object.fromEntries(
     Object.entries(weights).map(([name, weight]) => [
       [
+        ['model.language_model.', 'model.'],
         ['embedding_norm', 'norm'],
         ['operator_norm', 'input_layernorm'],
         ['ffn_norm', 'post_attention_layernorm'],

@@ -43,6 +43,7 @@ export async function run(
         layer,
         x,
         attend({ q: projected.q, queryPositions: positions, cache, ...layerAttention(decoder.config, layer) }),
+        projected.gate,
       );
     }
     for (const row of want)

@@ -71,6 +71,9 @@ const longrope = (original: number, partial: number, pairs: number): fc.Arbitrar
     }),
   });
 
+const partly = (partial: number): fc.Arbitrary<Json> =>
+  scaling.map((rope) => ({ ...rope, partial_rotary_factor: partial }));
+
 /** Per architecture, configurations that its weights fit. */
 const variants: Readonly<Record<string, fc.Arbitrary<Json>>> = {
   llama: fc.record({ rope_parameters: scaling, rms_norm_eps: number(1e-6, 1e-2) }),
@@ -121,9 +124,16 @@ const variants: Readonly<Record<string, fc.Arbitrary<Json>>> = {
   lfm2: fc.record({ rope_parameters: scaling, norm_eps: number(1e-6, 1e-2) }),
   'lfm2-untied': fc.record({ rope_parameters: scaling }),
   'lfm2-biased': fc.record({ rope_parameters: scaling }),
+  qwen3_5: fc.record({ rope_parameters: partly(0.25), rms_norm_eps: number(1e-6, 1e-2) }),
+  'qwen3_5-untied': fc
+    .record({ rope_parameters: partly(0.5), rms_norm_eps: number(1e-6, 1e-2) })
+    .map((changed) => ({ text_config: { ...(config('qwen3_5-untied').text_config as Json), ...changed } })),
+  'qwen3_5-biased': fc.record({ rope_parameters: partly(0.75) }),
 };
 
 describe.each(families)('every difference of %s', (name) => {
+  // A value head's norm enlarges what a nearly orthogonal query reads: weights that differ in the last digit of f32 move logits by 2e-5.
+  const within = name.startsWith('qwen3_5') ? 2e-4 : 2e-5;
   test('logits of all positions are those of the float64 oracle, whatever the configuration says', async () => {
     await fc.assert(
       fc.asyncProperty(
@@ -139,7 +149,7 @@ describe.each(families)('every difference of %s', (name) => {
           );
           const rows = await run(decoder, emptyCaches(decoder), ids, { want: [...ids.keys()], block });
           for (const [i, want] of oracleLogits(json, weights[name], ids).entries())
-            expect(relative(rows[i], want), `position ${i}`).toBeLessThan(2e-5);
+            expect(relative(rows[i], want), `position ${i}`).toBeLessThan(within);
           decoder.destroy();
         },
       ),

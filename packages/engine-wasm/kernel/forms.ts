@@ -250,3 +250,40 @@ export function tanh4(x: v128): v128 {
   const y = v128.bitselect(near, far, f32x4.lt(size, f32x4.splat(0.05)));
   return v128.bitselect(x, y, i32x4.splat(0x80000000));
 }
+
+// Not fused in any form, so that @kv/engine's f32.ts gives the same to the bit.
+
+/** e^x, within about 1 ulp: exactly 0 below -87, and e^88 above 88. */
+// @ts-ignore: decorator
+@inline
+export function plainExp4(x: v128): v128 {
+  const dead = f32x4.lt(x, constant(DEAD));
+  x = f32x4.pmin(f32x4.pmax(x, constant(DEAD)), f32x4.splat(88.0));
+  const power = shifted(f32x4.mul(x, constant(LOG2E))), n = f32x4.sub(power, constant(WHOLE));
+  x = f32x4.sub(f32x4.sub(x, f32x4.mul(n, constant(LN2))), f32x4.mul(n, constant(LN2_REST)));
+  let y = constant(POWERS);
+  y = f32x4.add(f32x4.mul(y, x), constant(POWERS + 1));
+  y = f32x4.add(f32x4.mul(y, x), constant(POWERS + 2));
+  y = f32x4.add(f32x4.mul(y, x), constant(POWERS + 3));
+  y = f32x4.add(f32x4.mul(y, x), constant(POWERS + 4));
+  y = f32x4.add(f32x4.mul(y, x), constant(POWERS + 5));
+  y = f32x4.add(f32x4.add(f32x4.mul(y, f32x4.mul(x, x)), x), constant(ONE));
+  return v128.andnot(i32x4.add(y, i32x4.shl(power, 23)), dead);
+}
+
+/** 1 / (1 + e^-x) */
+// @ts-ignore: decorator
+@inline
+export function plainSigmoid4(x: v128): v128 {
+  const e = plainExp4(f32x4.neg(f32x4.abs(x))), one = constant(ONE);
+  return f32x4.div(v128.bitselect(one, e, f32x4.ge(x, f32x4.splat(0))), f32x4.add(one, e));
+}
+
+/** ln(1 + e^x) */
+export function plainSoftplus4(x: v128): v128 {
+  const e = plainExp4(f32x4.neg(f32x4.abs(x))), s = f32x4.div(e, f32x4.add(f32x4.splat(2), e)), square = f32x4.mul(s, s);
+  let y = f32x4.splat(1.0 / 15.0);
+  for (let n: f32 = 13; n > 2; n -= 2) y = f32x4.add(f32x4.mul(y, square), f32x4.splat(1 / n));
+  const log = f32x4.mul(f32x4.mul(f32x4.splat(2), s), f32x4.add(f32x4.mul(y, square), constant(ONE)));
+  return f32x4.add(f32x4.pmax(x, f32x4.splat(0)), log);
+}

@@ -1,7 +1,7 @@
 // @ts-nocheck: AssemblyScript, not TypeScript
 // What happens to rows between products. Rows have room up to a multiple of four numbers.
 
-import { fma, sigmoid4, sum4, tanh4 } from "./forms";
+import { fma, plainSigmoid4, sigmoid4, sum4, tanh4 } from "./forms";
 
 /** out = x / sqrt(mean(x²) + eps) * gain, for every `run` numbers of `width`. */
 export function norm(x: usize, out: usize, width: usize, run: usize, gain: usize, eps: f32): void {
@@ -80,7 +80,7 @@ export function convolve(x: usize, out: usize, channels: usize, state: usize, ta
   }
 }
 
-export const SILU: usize = 0;
+export const SILU: usize = 0, SIGMOID: usize = 2;
 
 /** Four numbers silu(gate) * up. */
 // @ts-ignore: decorator
@@ -90,7 +90,7 @@ function silu(gates: usize, ups: usize): v128 {
   return f32x4.mul(f32x4.mul(x, sigmoid4(x)), v128.load(ups));
 }
 
-/** out = activation(gate) * up; out may be either of them. */
+/** out = activation(gate) * up; out may be either of them. The sigmoid is that of @kv/engine's gateOutputs, to the bit. */
 export function gate(how: usize, gates: usize, ups: usize, out: usize, width: usize): void {
   const end = width << 2;
   if (how == SILU) {
@@ -101,6 +101,9 @@ export function gate(how: usize, gates: usize, ups: usize, out: usize, width: us
       v128.store(out + i, b, 16);
     }
     for (; i < end; i += 16) v128.store(out + i, silu(gates + i, ups + i));
+  } else if (how == SIGMOID) {
+    for (let i: usize = 0; i < end; i += 16)
+      v128.store(out + i, f32x4.mul(v128.load(ups + i), plainSigmoid4(v128.load(gates + i))));
   } else {
     // x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x³))) = x sigmoid(2 sqrt(2 / pi) (x + 0.044715 x³))
     for (let i: usize = 0; i < end; i += 16) {

@@ -2,6 +2,7 @@
 // Runs code: words that src/wasm/code.ts writes. All threads run the same code; an operation says whose part it is.
 
 import { append, attendPiece, attendRows, attendToken, joinToken, packCache, tokenPieces } from "./attend";
+import { deltaPiece } from "./delta";
 import { XB } from "./forms";
 import { attend, centre, errors, gram, mass, mix, norms, quadratic, tops } from "./host";
 import { BF16 } from "./kinds";
@@ -12,7 +13,7 @@ import { ME, barrier, claim, command, nextCommand, shareFrom, shareTo, word } fr
 import { META } from "./unpacked";
 
 const BARRIER = 1, NORM = 2, QUANTISE = 3, PRODUCT = 4, GATED = 5, GATE = 6, ADD = 7, ROPE = 8, BEND = 9, APPEND = 10,
-  TOKEN = 11, JOIN = 12, PACK = 13, ATTEND = 14, QUERIES = 15, TOKENS = 16, JOINS = 17, FOLD = 18, MIX = 19, GRAM = 20, QUADRATIC = 21, SHOW = 22, LOOP = 23, CONVOLVE = 24;
+  TOKEN = 11, JOIN = 12, PACK = 13, ATTEND = 14, QUERIES = 15, TOKENS = 16, JOINS = 17, FOLD = 18, MIX = 19, GRAM = 20, QUADRATIC = 21, SHOW = 22, LOOP = 23, CONVOLVE = 24, DELTA = 25;
 
 /** Added to the kind of a product whose activations stay f32. */
 const EXACT: i32 = 256;
@@ -224,6 +225,15 @@ function convolutions(): void {
     convolve(at(2) + r * w(3), at(4) + r * w(5), w(6), <usize>load<u32>(cacheOf(r)), w(7), w(8), w(9), from, to);
 }
 
+/** A delta rule of rows, one after the other or each with its own state: key heads, with the value heads that read them. */
+function deltas(): void {
+  const keyHeads = w(6), rows = APART ? 1 : <usize>M, pieces = <i32>(keyHeads * (<usize>M / rows));
+  for (let piece = claim(pieces); piece >= 0; piece = claim(pieces)) {
+    const r = <usize>piece / keyHeads;
+    deltaPiece(<usize>piece % keyHeads, rows, at(2) + r * w(3), w(3), at(4) + r * w(5), w(5), keyHeads, w(7), w(8), w(9), <usize>load<u32>(cacheOf(r)), w(10), w(11), w(12), real(13), w(14) != 0, at(15));
+  }
+}
+
 /** Runs the code of the command. */
 function run(): void {
   while (PC != STOP) {
@@ -337,6 +347,10 @@ function run(): void {
       case CONVOLVE:
         convolutions();
         PC += 40;
+        break;
+      case DELTA:
+        deltas();
+        PC += 64;
         break;
       default: // QUERIES
         if (QUERIES_AT) {

@@ -1,6 +1,7 @@
 import { attendBlock, attendTokens, type AttentionShape } from './attention-code.ts';
 import { convolve, type ConvolutionShape } from './convolution-code.ts';
 import { CodeStream, type Sizes } from './code-stream.ts';
+import { writeDelta, type DeltaShape } from './delta-code.ts';
 import { addressOf as at, modes, ops, real, type WeightPanels } from './instructions.ts';
 import type { BufferSlice } from './layout.ts';
 import { RoundedActivations } from './rounded-activations.ts';
@@ -9,7 +10,9 @@ import { RoundedActivations } from './rounded-activations.ts';
  * Flags added to a weight's kind: activations stay f32; each of a few rows gets the result that it would have alone.
  */
 const exactly = 256,
-  few = 512;
+  few = 512,
+  /** An activation of kernel/rows.ts. */
+  sigmoid = 2;
 
 /**
  * Writes operations for one row, or for up to `rows`. For one row every thread computes cheap operations itself, so
@@ -158,6 +161,32 @@ export class BytecodeWriter {
   convolution(x: BufferSlice, shape: ConvolutionShape): BufferSlice {
     const out = convolve(this.stream, x, shape);
     this.appended = this.stream.length;
+    return out;
+  }
+
+  /** Writes a gated delta rule of rows `[q | k | v | z | b | a]`, which they join the state of. */
+  delta(x: BufferSlice, shape: DeltaShape): BufferSlice {
+    const out = writeDelta(this.stream, x, shape);
+    this.appended = this.stream.length;
+    return out;
+  }
+
+  /** Writes x * sigmoid(gate). */
+  outputGate(x: BufferSlice, gate: BufferSlice, width: number): BufferSlice {
+    const out = this.#out(width, x, gate),
+      { share } = this.stream;
+    this.stream.put(
+      ops.gate,
+      sigmoid,
+      at(gate),
+      gate.stride,
+      at(x),
+      x.stride,
+      at(out),
+      out.stride,
+      width,
+      modes[share],
+    );
     return out;
   }
 

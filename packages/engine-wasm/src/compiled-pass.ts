@@ -1,6 +1,7 @@
 import type { Decoder } from '@kv/engine';
 import type { AttentionShape, ProjectedRows } from './attention-code.ts';
 import type { ConvolutionShape } from './convolution-code.ts';
+import type { DeltaShape } from './delta-code.ts';
 import { BytecodeWriter } from './bytecode-writer.ts';
 import { writeProgram } from './compile.ts';
 import type { WasmRunnable } from './engine.ts';
@@ -9,10 +10,11 @@ import type { BufferSlice } from './layout.ts';
 import type { WeightArena } from './weight-arena.ts';
 import type { ThreadPool } from './thread-pool.ts';
 
-/** What a layer's code does between its programs: one of the two. */
+/** What a layer's code does between its programs: one of the three. */
 export interface MixerShape {
   readonly attention?: AttentionShape;
   readonly convolution?: ConvolutionShape;
+  readonly delta?: DeltaShape;
 }
 
 /** The code of a pass: where each layer's code begins and its rows lie, and the rows after the last layer. */
@@ -55,10 +57,7 @@ export function compilePass(
     offsets.push(stream.length);
     const x = places[l],
       given = writeProgram(code, project.program, project.placed, [x]),
-      [q, k, v] = given,
-      { attention, convolution } = mixers[l];
-    if (attention) projected.push({ q, k, v, end: stream.length });
-    const mixed = attention ? code.attention(q, k, v, attention) : code.convolution(q, convolution!); // one of the two
+      mixed = writeMixer(code, given, mixers[l], (rows) => projected.push({ ...rows, end: stream.length }));
     appended.push(code.appended);
     for (const room of new Set(given.map((place) => place.room))) stream.layout.give(room);
     const [y] = writeProgram(code, finish.program, finish.placed, [x, mixed]);
@@ -77,6 +76,24 @@ export function compilePass(
     rows: places,
     ...(logits && { logits }),
   };
+}
+
+/** Writes a layer's mixer of what its first program gives. */
+function writeMixer(
+  code: BytecodeWriter,
+  [x, k, v, gate]: readonly BufferSlice[],
+  { attention, convolution, delta }: MixerShape,
+  projects: (rows: ProjectedRows) => void,
+): BufferSlice {
+  if (delta) return code.delta(x, delta);
+  if (convolution) return code.convolution(x, convolution);
+  projects({ q: x, k, v });
+  const { queryHeads, headDim } = attention!, // the only one left
+    out = code.attention(x, k, v, attention!);
+  if (!gate) return out;
+  const gated = code.outputGate(out, gate, queryHeads * headDim);
+  code.free(out);
+  return gated;
 }
 
 /** Returns how many of `most` layers from this one on use the same angles, or none. */

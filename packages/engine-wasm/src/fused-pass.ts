@@ -6,6 +6,7 @@ import type { BlockHooks, RowKeys, RowRange } from './block-hooks.ts';
 import { BytecodeWriter } from './bytecode-writer.ts';
 import { writeProgram } from './compile.ts';
 import { placeConvolution } from './convolution-code.ts';
+import { placeDelta, runsDelta } from './delta-code.ts';
 import { cacheBytes, nothingKept, PassBuffers } from './pass-buffers.ts';
 import type { WasmRunnable } from './engine.ts';
 import { install, sizesOf } from './install.ts';
@@ -55,7 +56,7 @@ export class FusedPass {
   readonly #pace = { one: 0, tile: YIELD_AFTER };
 
   readonly #eight: boolean;
-  /** Whether the module's attention supports heads of this width. */
+  /** Whether the module supports heads of the widths that attention and delta rules have. */
   readonly attends: boolean;
 
   /** @param exact whether attention of blocks stays f32, as that of a token always does */
@@ -67,14 +68,15 @@ export class FusedPass {
       { scale, softcap, windows } = attention;
     const eight = !exact && pool.kernels.eights(headDim) !== 0;
     this.#eight = eight;
-    this.attends = headDim % 4 === 0;
+    this.attends = headDim % 4 === 0 && decoder.layers.every(({ delta }) => !delta || runsDelta(delta));
     this.#mixers = all.map(({ at }, l) => {
-      const { convolution } = decoder.layers[l],
+      const { convolution, delta } = decoder.layers[l],
+        state = slots.length * cacheBytes(kvHeads) + 4 * at,
         window = windows[l] ?? Infinity,
         heads = { queryHeads, kvHeads, headDim, scale, softcap, window: window === Infinity ? 0 : window };
-      return convolution
-        ? { convolution: placeConvolution(this.#arena, convolution, slots.length * cacheBytes(kvHeads) + 4 * at) }
-        : { attention: { ...heads, layer: at, cache: at * cacheBytes(kvHeads), eight } };
+      if (delta) return { delta: placeDelta(this.#arena, delta, state) };
+      if (convolution) return { convolution: placeConvolution(this.#arena, convolution, state) };
+      return { attention: { ...heads, layer: at, cache: at * cacheBytes(kvHeads), eight } };
     });
     this.#loops = new LoadedLoops(pool);
     const batched = new BatchedDecode(pool, decoder, this.#arena, this.#mixers, this.#loops, (...token) =>

@@ -2,10 +2,10 @@ import { stepTogether } from '@kv/engine';
 import { generate, loadCache, saveCache, Sequence, type Model } from '@kv/models';
 import { policy } from '@kv/policies';
 import { expect } from 'vitest';
-import { familyFiles, wanted } from './families.ts';
+import { familyFiles, fixture, goldenOutputs } from '@kv/model-testing/fixture';
 import { gpuTests } from './device.ts';
 import { golden } from './goldens.ts';
-import { both, fixture, json, relative, said } from './sequences.ts';
+import { both, json, relative, said } from './sequences.ts';
 
 const gpuTest = await gpuTests();
 
@@ -17,7 +17,7 @@ for (const [name, file] of familyFiles.filter(
 ))
   gpuTest(`${name}/${file}: logits as transformers'; under a policy tokens, logits and report as on the host`, (gpu) =>
     both(gpu, fixture(`${name}/${file}`), async (host, device) => {
-      const [{ ids, logits }] = wanted(name, file);
+      const [{ ids, logits }] = goldenOutputs(name, file);
       const options = {
         ids,
         policy: policy('h2o', { recent: 4 }),

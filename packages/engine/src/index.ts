@@ -65,6 +65,9 @@ export type {
 } from './decoder/program.ts';
 export { finishProgram, headProgram, projectProgram } from './decoder/programs.ts';
 export { rmsNorm } from './decoder/rows.ts';
+export { deltaRule, gatedDelta } from './decoder/gated-delta.ts';
+export type { DeltaRule } from './decoder/gated-delta.ts';
+export { gateOutputs } from './decoder/output-gate.ts';
 export { shortConvolution } from './decoder/short-convolution.ts';
 export type { ConvolutionKernel } from './decoder/short-convolution.ts';
 export { decode, generate } from './generate/generate.ts';

@@ -44,7 +44,7 @@ function meant({ ropes, ...config }: ModelConfig): ModelConfig {
 test('a model with short convolutions is refused in one sentence, and nothing is written', async () => {
   const to = empty();
   await expect(exportOnnx(fixture('lfm2'), to)).rejects.toThrow(
-    'a graph is written of attention in every layer, got short convolutions in 3 of 5: ',
+    'a graph is written of plain attention in every layer, got short convolutions in 3 of 5: ',
   );
   expect(existsSync(to)).toBe(false);
 });

@@ -2,10 +2,14 @@
 export interface Architecture {
   /** Its `general.architecture` in GGUF files. */
   readonly gguf: string;
-  /** Names of tensors: Llama's, or those of LFM2. */
-  readonly names: 'llama' | 'lfm2';
-  /** Whether layers may have a short convolution instead of attention, as `layer_types` or `full_attn_idxs` says. */
-  readonly shortConvolutions: boolean;
+  /** `model_type` of a config.json, of a model that also reads images, that holds the text model's in `text_config`. */
+  readonly within?: string;
+  /** Names of tensors: Llama's, or those of LFM2 or Qwen 3.5. */
+  readonly names: 'llama' | 'lfm2' | 'qwen3_5';
+  /** What some layers have instead of attention. */
+  readonly mixer?: 'shortConvolution' | 'gatedDelta';
+  /** Whether what heads give is gated; a head's rows of the query product are then followed by those of its gate. */
+  readonly outputGate: boolean;
   /** Whether q, k, v and gate, up are each stored as one fused matrix. */
   readonly fused: boolean;
   /** Normalisation of q and k before rotation: per head, or over all heads of a token together. */
@@ -41,11 +45,13 @@ export interface Architecture {
   readonly localTheta?: number;
   /** Whether a config may rotate only a leading part of each head. */
   readonly partialRotary: boolean;
+  /** Whether RoPE's pairs are divided among the three positions of a part of an image; for text all three are equal. */
+  readonly imagePositions: boolean;
   /** Whether GGUF files store the rows of q and k in interleaved-pair order. */
   readonly interleavedInGguf: boolean;
   /**
    * Meaning of an absent field of config.json, as in transformers. `headDim` defaults to hidden_size /
-   * num_attention_heads, `theta` to 10,000.
+   * num_attention_heads, `theta` to 10,000, `rotary`, the part of a head that is rotated, to 1.
    */
   readonly defaults: {
     readonly normEps: number;
@@ -54,6 +60,7 @@ export interface Architecture {
     readonly headDim?: number;
     readonly window?: number;
     readonly theta?: number;
+    readonly rotary?: number;
   };
 }
 
@@ -69,14 +76,15 @@ export type ArchitectureName =
   | 'smollm3'
   | 'olmo2'
   | 'granite'
-  | 'lfm2';
+  | 'lfm2'
+  | 'qwen3_5_text';
 
 type Bias = boolean | 'attention_bias' | 'mlp_bias';
 
 const llama: Architecture = {
   gguf: 'llama',
   names: 'llama',
-  shortConvolutions: false,
+  outputGate: false,
   fused: false,
   qkNorm: 'none',
   norms: 'before',
@@ -90,6 +98,7 @@ const llama: Architecture = {
   biases: { qkv: 'attention_bias', output: 'attention_bias', ffn: 'mlp_bias' },
   windows: 'none',
   partialRotary: false,
+  imagePositions: false,
   interleavedInGguf: true,
   defaults: { normEps: 1e-6, maxPositions: 2048, tied: false },
 };
@@ -183,7 +192,7 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
     ...llama,
     gguf: 'lfm2',
     names: 'lfm2',
-    shortConvolutions: true,
+    mixer: 'shortConvolution',
     qkNorm: 'head',
     fields: {
       ffn: ['block_ff_dim', 'intermediate_size'],
@@ -194,5 +203,20 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
     biases: unbiased,
     interleavedInGguf: false,
     defaults: { normEps: 1e-5, maxPositions: 128_000, tied: true, theta: 1e6 },
+  },
+  qwen3_5_text: {
+    ...llama,
+    gguf: 'qwen35',
+    within: 'qwen3_5',
+    names: 'qwen3_5',
+    mixer: 'gatedDelta',
+    outputGate: true,
+    qkNorm: 'head',
+    gainsFromOne: true,
+    biases: { ...unbiased, qkv: 'attention_bias', output: 'attention_bias' },
+    partialRotary: true,
+    imagePositions: true,
+    interleavedInGguf: false,
+    defaults: { normEps: 1e-6, maxPositions: 32_768, tied: false, headDim: 256, rotary: 0.25 },
   },
 };

@@ -59,6 +59,13 @@ export interface AttentionConfig {
   readonly softcap?: number;
   /** Positions that a query sees in each layer, its own included; Infinity for all, and where there is no attention. */
   readonly windows: readonly number[];
+  /**
+   * Whether what a query head gives is multiplied by the sigmoid of a gate, a product of the layer's normed input, before
+   * the output product.
+   *
+   * @defaultValue false
+   */
+  readonly outputGate?: boolean;
 }
 
 /**
@@ -91,8 +98,7 @@ const plainly: Readonly<Record<string, readonly unknown[]>> = {
  * something this decoder does not compute
  */
 export function parseConfig(json: unknown, where: string): ModelConfig {
-  const fields = object(json, where, 'the configuration');
-  const name = architectureOf(fields, where);
+  const [name, fields] = architectureOf(object(json, where, 'the configuration'), where);
   const kind = architectures[name];
   for (const [field, plain] of Object.entries(plainly))
     if (fields[field] != null && !plain.includes(fields[field]))
@@ -133,6 +139,7 @@ export function parseConfig(json: unknown, where: string): ModelConfig {
       scale: scaleOf(kind, fields, headDim, where),
       ...(kind.softcaps && optional('softcap', softcap(fields, 'attn_logit_softcapping', where, kind.softcaps.scores))),
       windows,
+      ...(kind.outputGate && { outputGate: true }),
     },
     biases: { qkv: bias(kind.biases.qkv), output: bias(kind.biases.output), ffn: bias(kind.biases.ffn) },
     activation: activationOf(fields, kind, where),
@@ -165,12 +172,35 @@ export function checkHeads(queryHeads: number, kvHeads: number, headDim: number,
   if (headDim % 2 !== 0) throw new KvError(where, `head_dim must be even, got ${headDim}`);
 }
 
-/** Returns the architecture of a config. @throws KvError that lists the known architectures */
-function architectureOf(fields: JsonFields, where: string): ArchitectureName {
-  const value = fields.model_type;
-  if (typeof value === 'string' && Object.hasOwn(architectures, value)) return value as ArchitectureName;
-  throw unknownArchitecture(where, { field: 'model_type', known: Object.keys(architectures), got: value, fields });
+/**
+ * Returns the architecture of a config and the fields of its text model, which a model that also reads images keeps in
+ * `text_config`; a field of the whole that the text model lacks counts too.
+ * @throws KvError that lists the known architectures
+ */
+function architectureOf(fields: JsonFields, where: string): readonly [ArchitectureName, JsonFields] {
+  const value = fields.model_type,
+    known = Object.entries<Architecture>(architectures);
+  if (typeof value === 'string' && Object.hasOwn(architectures, value)) return [value as ArchitectureName, fields];
+  for (const [name, { within }] of known)
+    if (value === within && value !== undefined) {
+      const text = object(fields.text_config, where, 'text_config'),
+        { model_type: type = name } = text;
+      if (type !== name) throw new KvError(where, `model_type of text_config must be ${name}, got ${show(type)}`);
+      return [name as ArchitectureName, { ...text, ...whole(fields, text) }];
+    }
+  const names = known.flatMap(([name, { within }]) => (within === undefined ? [name] : [name, within]));
+  throw unknownArchitecture(where, { field: 'model_type', known: names, got: value, fields });
 }
+
+/** Returns what the whole model's configuration says of its text model. */
+const whole = (fields: JsonFields, text: JsonFields): JsonFields => ({
+  ...(fields.tie_word_embeddings != null && { tie_word_embeddings: fields.tie_word_embeddings }),
+  ...Object.fromEntries(
+    [...Object.keys(plainly), 'bos_token_id', 'eos_token_id']
+      .filter((name) => text[name] == null && fields[name] != null)
+      .map((name) => [name, fields[name]]),
+  ),
+});
 
 /** Returns each layer's window from the window size; Infinity where a layer has none. */
 export function slidingWindows(
@@ -262,6 +292,8 @@ function activationOf(fields: JsonFields, kind: Architecture, where: string): 's
   const value = fields[name];
   if (value == null) return kind.activation;
   if (value === 'silu' || value === 'swish') return 'silu';
+  // a gated delta rule's convolution would have it too
+  if (kind.mixer === 'gatedDelta') throw new KvError(where, `${name} must be "silu", got ${show(value)}`);
   if (value === 'gelu_pytorch_tanh' || value === 'gelu_new') return 'gelu';
   throw new KvError(where, `${name} must be "silu" or "gelu_pytorch_tanh", got ${show(value)}`);
 }

@@ -4,7 +4,16 @@ import { checkHeads, mostHeadDim, mostLayers, slidingWindows, turning, type Mode
 import { integer, optional, positive, show, type JsonFields } from '../read/fields.ts';
 import { expectKnown } from './gguf-keys.ts';
 import type { GgufFile } from '../format/gguf.ts';
-import { longestKernel, mixersOf, type Mixer } from './mixers.ts';
+import {
+  everyNth,
+  fitting,
+  longestKernel,
+  mixersOf,
+  onlyAttention,
+  type GatedDelta,
+  type Mixer,
+  type StateMixer,
+} from './mixers.ts';
 import { ggufNames } from './names.ts';
 import { ropesByLayer, yarn, yarnAttention, type RopeConfig, type Yarn } from './rope-config.ts';
 import { missing } from '../format/tensor-file.ts';
@@ -35,19 +44,22 @@ export async function configFromGguf(file: GgufFile): Promise<ModelConfig> {
   expectKnown(metadata, kind, where);
   const hidden = keys.integer('embedding_length'),
     queryHeads = keys.integer('attention.head_count');
-  const layers = keys.integer('block_count', undefined, mostLayers),
+  const layers = layersOf(keys),
     [kvHeads, attends] = kvHeadsOf(kind, keys, layers, queryHeads),
     headDim = keys.integer('attention.key_length', hidden / queryHeads, mostHeadDim);
   checkHeads(queryHeads, kvHeads, headDim, where);
   const values = keys.integer('attention.value_length', headDim);
   if (values !== headDim)
     throw new KvError(where, `${keys.key('attention.value_length')} must be that of keys (${headDim}), got ${values}`);
-  const names = ggufNames(name),
+  const has = (tensor: string): boolean => tensors.has(tensor),
+    names = ggufNames(name, has),
     embed = `${names.embed}.weight`,
     [vocab] = tensors.get(embed)?.shape ?? [];
   if (vocab === undefined) throw missing(where, embed);
-  const has = (tensor: string): boolean => tensors.has(tensor),
-    mixers = layerMixers(attends, hidden, keys, has(`${names.layer(attends.indexOf(false)).convolution.input}.bias`)),
+  const mixers = layerMixers(kind, attends, keys, {
+      hidden,
+      bias: has(`${names.layer(attends.indexOf(false)).convolution.input}.bias`),
+    }),
     first = names.layer(attends.indexOf(true));
   const caps = (rest: string): number | undefined =>
     kind.softcaps && keys.has(rest) ? keys.positive(rest) : undefined;
@@ -73,6 +85,7 @@ export async function configFromGguf(file: GgufFile): Promise<ModelConfig> {
       scale: keys.positive('attention.scale', scaleOf(name, { layers, hidden, queryHeads, headDim })),
       ...optional('softcap', caps('attn_logit_softcapping')),
       windows,
+      ...(kind.outputGate && { outputGate: true }),
     },
     biases: {
       qkv: has(`${kind.fused ? first.qkv : first.q}.bias`) || kind.biases.qkv === true,
@@ -120,12 +133,18 @@ function architectureOf(fields: JsonFields, where: string): ArchitectureName {
   throw unknownArchitecture(where, { field, known, got, fields, prefix: `${got}.` });
 }
 
+/** Returns the layers of a model, without those that draft the tokens after the next, which are counted with them. */
+function layersOf(keys: Keys): number {
+  const all = keys.integer('block_count', undefined, mostLayers);
+  return all - keys.integer('nextn_predict_layers', 0, all - 1, 0);
+}
+
 /**
- * Returns the KV heads of the layers with attention, and which layers these are: a list holds a number for each layer, 0
- * for one with a short convolution.
+ * Returns the KV heads of the layers with attention, and which layers these are. A list holds a number for each layer, 0
+ * for one without attention; Qwen 3.5's files have a list of the other layers, or attention in every n-th.
  */
 function kvHeadsOf(
-  { shortConvolutions }: Architecture,
+  { mixer }: Architecture,
   keys: Keys,
   layers: number,
   queryHeads: number,
@@ -133,21 +152,71 @@ function kvHeadsOf(
   const rest = 'attention.head_count_kv',
     key = keys.key(rest),
     list = keys.metadata[key];
-  if (!Array.isArray(list)) return [keys.integer(rest, queryHeads), new Array<boolean>(layers).fill(true)];
-  const [most] = list.filter((heads) => heads !== 0),
-    fits = (heads: unknown): boolean => heads === most || (heads === 0 && shortConvolutions);
+  if (!Array.isArray(list))
+    return [
+      keys.integer(rest, queryHeads),
+      mixer === 'gatedDelta' ? attendsOf(keys, layers) : new Array<boolean>(layers).fill(true),
+    ];
+  const one = list.find((heads) => heads !== 0) ?? 1, // of none: `mixersOf` refuses
+    fits = (heads: unknown): boolean => heads === one || (heads === 0 && mixer !== undefined);
   if (list.length === layers && list.every(fits))
-    return [integer({ [key]: most ?? 1 }, key, keys.where), list.map((heads) => heads !== 0)];
+    return [integer({ [key]: one }, key, keys.where), list.map((heads) => heads !== 0)];
   throw new KvError(
     keys.where,
-    `${key} must be a number, or ${layers} of the same number${shortConvolutions ? ' and 0' : ''}, got ${show(list)}`,
+    `${key} must be a number, or ${layers} of the same number${mixer ? ' and 0' : ''}, got ${show(list)}`,
   );
 }
 
-/** Returns each layer's mixer. @throws KvError for a kernel's length that is missing or out of range */
-function layerMixers(attends: readonly boolean[], hidden: number, keys: Keys, bias: boolean): readonly Mixer[] {
-  const kernel = attends.every(Boolean) ? 0 : keys.integer('shortconv.l_cache', undefined, longestKernel, 2);
-  return mixersOf(attends, { kind: 'shortConvolution', channels: hidden, kernel, bias }, keys.where);
+/** Returns which layers have attention, by the list of those that have not; it counts drafting layers too. */
+function attendsOf(keys: Keys, layers: number): readonly boolean[] {
+  const key = keys.key('attention.recurrent_layers'),
+    list = keys.metadata[key];
+  if (list === undefined) return everyNth(layers, keys.integer('full_attention_interval', 4));
+  if (Array.isArray(list) && list.length >= layers && list.every((x) => typeof x === 'boolean'))
+    return list.slice(0, layers).map((recurrent) => !recurrent);
+  throw new KvError(keys.where, `${key} must be true or false for each of ${layers} layers, got ${show(list)}`);
+}
+
+/** Returns each layer's mixer. @throws KvError for a size of what is not attention that is missing or out of range */
+function layerMixers(
+  { mixer }: Architecture,
+  attends: readonly boolean[],
+  keys: Keys,
+  { hidden, bias }: { readonly hidden: number; readonly bias: boolean },
+): readonly Mixer[] {
+  if (mixer === undefined || attends.every(Boolean)) return onlyAttention(attends.length);
+  const other: StateMixer =
+    mixer === 'gatedDelta'
+      ? gatedDelta(keys)
+      : {
+          kind: 'shortConvolution',
+          channels: hidden,
+          kernel: keys.integer('shortconv.l_cache', undefined, longestKernel, 2),
+          bias,
+        };
+  return mixersOf(attends, other, keys.where);
+}
+
+function gatedDelta(keys: Keys): GatedDelta {
+  const valueHeads = keys.integer('ssm.time_step_rank'),
+    values = keys.integer('ssm.inner_size');
+  if (values % valueHeads !== 0)
+    throw new KvError(
+      keys.where,
+      `${keys.key('ssm.inner_size')} must be a multiple of the value heads (${valueHeads}), got ${values}`,
+    );
+  return fitting(
+    {
+      kind: 'gatedDelta',
+      keyHeads: keys.integer('ssm.group_count'),
+      valueHeads,
+      keyDim: keys.integer('ssm.state_size'),
+      valueDim: values / valueHeads,
+      kernel: keys.integer('ssm.conv_kernel', undefined, longestKernel, 2),
+    },
+    keys.key('ssm.time_step_rank'),
+    keys.where,
+  );
 }
 
 /**

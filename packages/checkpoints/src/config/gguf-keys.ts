@@ -37,7 +37,21 @@ const readWhere: Readonly<
   embedding_scale: [({ multipliers }) => multipliers, [0, 1]],
   residual_scale: [({ multipliers }) => multipliers, [0, 1]],
   logit_scale: [({ multipliers }) => multipliers, [0, 1]],
-  'shortconv.l_cache': [({ shortConvolutions }) => shortConvolutions, []],
+  'shortconv.l_cache': [({ mixer }) => mixer === 'shortConvolution', []],
+  ...Object.fromEntries(
+    [
+      ...['ssm.conv_kernel', 'ssm.inner_size', 'ssm.state_size', 'ssm.time_step_rank', 'ssm.group_count'],
+      ...['full_attention_interval', 'attention.recurrent_layers'],
+    ].map((key) => [key, [({ mixer }: Architecture) => mixer === 'gatedDelta', []] as const]),
+  ),
+  // layers that draft are not run, and images are not read
+  nextn_predict_layers: [({ names }) => names === 'qwen3_5', [0]],
+  ...Object.fromEntries(
+    ['rope.dimension_sections', 'rope.mrope_section', 'rope.mrope_interleaved', 'mrope_sections'].map((key) => [
+      key,
+      [({ imagePositions }: Architecture) => imagePositions, []] as const,
+    ]),
+  ),
   // converters write none for Qwen, whose windows begin after some layers
   'attention.sliding_window': [({ windows }) => windows !== 'from', [0]],
   'attention.sliding_window_pattern': [({ windows }) => typeof windows === 'object', [0, 1]],
@@ -52,6 +66,9 @@ const idle: Readonly<Record<string, string>> = {
   'attention.group_norm_groups': 'no norm here is by groups',
   pooling_type: 'of embeddings, not of logits',
   'classifier.pooling_type': 'of embeddings, not of logits',
+  image_token_id: 'images are not read',
+  vision_start_token_id: 'images are not read',
+  vision_end_token_id: 'images are not read',
 };
 
 /** Prefixes, after the architecture's, of keys that do not concern the text decoder. */
@@ -61,7 +78,6 @@ const ignoredPrefixes: readonly string[] = ['vision.', 'mm.'];
 const plainly: Readonly<Record<string, readonly unknown[]>> = {
   use_parallel_residual: [false],
   leading_dense_block_count: [0],
-  nextn_predict_layers: [0],
   n_deepstack_layers: [0],
   deepstack_mapping: [],
   interleave_moe_layer_step: [0],
@@ -96,6 +112,7 @@ const plainly: Readonly<Record<string, readonly unknown[]>> = {
   'rope.scaling.alpha': [0, 1],
   'rope.scaling.finetuned': [true],
   'rope.scaling.yarn_log_multiplier': [0],
+  'ssm.v_head_reordered': [true], // of Ollama's converter
 };
 
 /** Keys that may only repeat another key, or the given value where that key is absent. */

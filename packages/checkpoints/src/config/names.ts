@@ -7,8 +7,11 @@ export interface TensorNames {
   readonly head: string;
   /** Names of the tensors of layer `index`. */
   layer(index: number): LayerNames;
-  /** Tensors that may be present and are not read: constants, and a head that repeats the embedding. */
-  readonly harmless: RegExp;
+  /**
+   * Whether a tensor may be present and is not read: a constant, a head that repeats the embedding, what reads images or
+   * drafts the tokens after the next.
+   */
+  harmless(tensor: string): boolean;
 }
 
 /** Names of the tensors of one layer; a layer has those of its mixer. */
@@ -16,6 +19,7 @@ export interface LayerNames {
   /** Norm before the layer's mixer. */
   readonly mixerNorm: string;
   readonly convolution: { readonly input: string; readonly kernel: string; readonly output: string };
+  readonly delta: DeltaNames;
   readonly q: string;
   readonly k: string;
   readonly v: string;
@@ -34,20 +38,52 @@ export interface LayerNames {
   readonly postFfnNorm: string;
 }
 
-/** Returns the tensor names of Hugging Face checkpoints. */
-export function huggingFaceNames(of: ArchitectureName): TensorNames {
-  const { norms, names } = architectures[of],
-    lfm2 = names === 'lfm2';
+/** Whether a file has a tensor of this name. */
+type Has = (tensor: string) => boolean;
+
+/** Names of the tensors of a gated delta rule; those of `decay` and `timeBias` are whole. */
+export interface DeltaNames {
+  /** Fused q|k|v. */
+  readonly qkv: string;
+  readonly z: string;
+  readonly b: string;
+  readonly a: string;
+  readonly kernel: string;
+  readonly decay: string;
+  readonly timeBias: string;
+  readonly gain: string;
+  readonly output: string;
+}
+
+/** Returns the tensor names of Hugging Face checkpoints; a model that also reads images has its text model within. */
+export function huggingFaceNames(of: ArchitectureName, has: Has): TensorNames {
+  const { norms, names, within } = architectures[of],
+    lfm2 = names === 'lfm2',
+    inner = 'model.language_model',
+    model = within !== undefined && has(`${inner}.embed_tokens.weight`) ? inner : 'model';
   return {
-    embed: 'model.embed_tokens',
-    norm: lfm2 ? 'model.embedding_norm' : 'model.norm',
+    embed: `${model}.embed_tokens`,
+    norm: lfm2 ? 'model.embedding_norm' : `${model}.norm`,
     head: 'lm_head',
-    harmless: /^(?:lm_head\.weight|model\.(?:layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq)$/,
+    harmless: (tensor) =>
+      /^(?:lm_head\.weight|model\.(?:layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq)$/.test(tensor) ||
+      (within !== undefined && /^(?:(?:model\.)?visual|(?:model\.)?mtp)\./.test(tensor)),
     layer(index) {
-      const at = (name: string): string => `model.layers.${index}.${name}`;
+      const at = (name: string): string => `${model}.layers.${index}.${name}`;
       return {
         mixerNorm: at('input_layernorm'),
         convolution: { input: at('conv.in_proj'), kernel: at('conv.conv'), output: at('conv.out_proj') },
+        delta: {
+          qkv: at('linear_attn.in_proj_qkv'),
+          z: at('linear_attn.in_proj_z'),
+          b: at('linear_attn.in_proj_b'),
+          a: at('linear_attn.in_proj_a'),
+          kernel: at('linear_attn.conv1d'),
+          decay: at('linear_attn.A_log'),
+          timeBias: at('linear_attn.dt_bias'),
+          gain: at('linear_attn.norm'),
+          output: at('linear_attn.out_proj'),
+        },
         q: at('self_attn.q_proj'),
         k: at('self_attn.k_proj'),
         v: at('self_attn.v_proj'),
@@ -77,17 +113,31 @@ export function huggingFaceNames(of: ArchitectureName): TensorNames {
   };
 }
 
-/** Returns the tensor names of GGUF files, the same for every architecture but for LFM2's final norm. */
-export const ggufNames = (of: ArchitectureName): TensorNames => ({
+/** Returns the tensor names of GGUF files, the same for every architecture but for two norms. */
+export const ggufNames = (of: ArchitectureName, has: Has): TensorNames => ({
   embed: 'token_embd',
   norm: architectures[of].names === 'lfm2' ? 'token_embd_norm' : 'output_norm',
   head: 'output',
-  harmless: /^(?:rope_freqs|rope_factors_(?:long|short))\.weight$/,
+  harmless: (tensor) =>
+    /^(?:rope_freqs|rope_factors_(?:long|short))\.weight$/.test(tensor) ||
+    (architectures[of].names === 'qwen3_5' &&
+      (/^(?:v|mm|mtp)\./.test(tensor) || has(`${/^blk\.\d+/.exec(tensor)?.[0]}.nextn.eh_proj.weight`))),
   layer(index) {
     const at = (name: string): string => `blk.${index}.${name}`;
     return {
       mixerNorm: at('attn_norm'),
       convolution: { input: at('shortconv.in_proj'), kernel: at('shortconv.conv'), output: at('shortconv.out_proj') },
+      delta: {
+        qkv: at('attn_qkv'),
+        z: at('attn_gate'),
+        b: at('ssm_beta'),
+        a: at('ssm_alpha'),
+        kernel: at('ssm_conv1d'),
+        decay: at('ssm_a'),
+        timeBias: has(at('ssm_dt')) ? at('ssm_dt') : at('ssm_dt.bias'), // Ollama's converter, and llama.cpp's
+        gain: at('ssm_norm'),
+        output: at('ssm_out'),
+      },
       q: at('attn_q'),
       k: at('attn_k'),
       v: at('attn_v'),
@@ -96,7 +146,7 @@ export const ggufNames = (of: ArchitectureName): TensorNames => ({
       kNorm: at('attn_k_norm'),
       output: at('attn_output'),
       postAttentionNorm: at('post_attention_norm'),
-      ffnNorm: at('ffn_norm'),
+      ffnNorm: at(architectures[of].names === 'qwen3_5' ? 'post_attention_norm' : 'ffn_norm'),
       gate: at('ffn_gate'),
       up: at('ffn_up'),
       gateUp: at('ffn_up'),

@@ -79,11 +79,16 @@ export function parseRope(
     inner = nested ? part('sliding_attention') : {};
   for (const of of nested ? [rope, inner] : [rope])
     for (const field of Object.keys(of))
-      if (of[field] != null && !known.has(field))
+      if (of[field] != null && !known.has(field) && !(kind.imagePositions && field.startsWith('mrope_')))
         throw new KvError(where, `${field} of ${name} must be absent, got ${show(of[field])}`);
   const theta = (of: JsonFields, field: string, fallback: number): number =>
     of.rope_theta == null ? positive(fields, field, where, fallback) : positive(of, 'rope_theta', where);
-  const share = positive(rope.partial_rotary_factor == null ? fields : rope, 'partial_rotary_factor', where, 1);
+  const share = positive(
+    rope.partial_rotary_factor == null ? fields : rope,
+    'partial_rotary_factor',
+    where,
+    kind.defaults.rotary ?? 1,
+  );
   if (share > 1 || (share !== 1 && !kind.partialRotary))
     throw new KvError(where, `partial_rotary_factor must be ${kind.partialRotary ? 'at most 1' : '1'}, got ${share}`);
   const rotary = Math.floor(headDim * share);

@@ -89,21 +89,38 @@ export function denseRows({ inputs, outputs, parts }: Matrix, from: number, coun
   return out;
 }
 
-/**
- * Reorders stored rows from interleaved rotary pairs to halves: rows (h, 2i + half) become (h, half, i) in every run of
- * `headRows` rows.
- */
-export function deinterleave({ outputs, inputs, parts }: Matrix, headRows: number): Matrix {
-  const half = headRows / 2;
-  const swapped = parts.map(({ type, rows, bytes }) => {
-    const size = bytes.length / rows,
-      out = new Uint8Array(bytes.length);
-    for (let r = 0; r < rows; r++) {
-      const inHead = r % headRows,
-        from = r - inHead + 2 * (inHead % half) + Math.floor(inHead / half);
-      out.set(bytes.subarray(from * size, (from + 1) * size), r * size);
-    }
-    return { type, rows, bytes: out };
+/** Puts stored rows in another order. */
+export type RowOrder = (matrix: Matrix) => Matrix;
+
+/** Reorders interleaved rotary pairs to halves: rows (h, 2i + half) become (h, half, i) in every run of `headRows` rows. */
+export const deinterleave = (headRows: number): RowOrder =>
+  reordered((row) => {
+    const inHead = row % headRows,
+      half = headRows / 2;
+    return row - inHead + 2 * (inHead % half) + Math.floor(inHead / half);
   });
-  return { outputs, inputs, parts: swapped };
-}
+
+/** Separates the rows of two kinds of heads that alternate: rows (h, kind, i) become (kind, h, i), `headRows` rows a head. */
+export const separate = (headRows: number): RowOrder =>
+  reordered((row, rows) => {
+    const kind = Math.floor((2 * row) / rows),
+      at = row - (kind * rows) / 2,
+      inHead = at % headRows;
+    return 2 * (at - inHead) + kind * headRows + inHead;
+  });
+
+/** Returns an order by the row of a part that comes to each place. */
+const reordered =
+  (from: (row: number, rows: number) => number): RowOrder =>
+  ({ parts, ...shape }) => ({
+    ...shape,
+    parts: parts.map(({ type, rows, bytes }) => {
+      const size = bytes.length / rows,
+        out = new Uint8Array(bytes.length);
+      for (let r = 0; r < rows; r++) {
+        const at = from(r, rows) * size;
+        out.set(bytes.subarray(at, at + size), r * size);
+      }
+      return { type, rows, bytes: out };
+    }),
+  });

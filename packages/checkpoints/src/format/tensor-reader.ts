@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import { show } from '../read/fields.ts';
-import { dense, deinterleave, type Matrix } from './matrix.ts';
+import { dense, type Matrix, type RowOrder } from './matrix.ts';
 import type { CheckpointTensors } from './tensor-file.ts';
 import { notFinite, tensorTypes, weightType } from './tensor-types.ts';
 
@@ -11,20 +11,19 @@ export type LazyRead<T> = () => Promise<T>;
  * Reads tensors by name and shape. Every request is checked against the header at once, and recorded for `checkNames`.
  */
 export interface TensorReader {
-  /**
-   * Requests a matrix `[outputs, inputs]` as stored. `interleaved` is the number of rows of a head whose pairs (2i, 2i
-   * + 1) are reordered to (i, i + half).
-   */
-  matrix(name: string, outputs: number, inputs: number, interleaved?: number | undefined): LazyRead<Matrix>;
-  /** Requests a vector, as f32. */
-  vector(name: string, width: number, interleaved?: number | undefined): LazyRead<Float32Array>;
+  /** Requests a matrix `[outputs, inputs]` as stored, its rows put in `order`. */
+  matrix(name: string, outputs: number, inputs: number, order?: RowOrder | undefined): LazyRead<Matrix>;
+  /** Requests a vector, as f32, its numbers put in `order`. */
+  vector(name: string, width: number, order?: RowOrder | undefined): LazyRead<Float32Array>;
   /** Requests the kernels of a convolution of each channel alone, `[channels, length]` or `[channels, 1, length]`, as f32. */
   kernel(name: string, channels: number, length: number): LazyRead<Float32Array>;
+  /** Returns whether the file has a tensor. */
+  has(name: string): boolean;
   /**
    * Checks that every tensor of the file was requested or is `harmless`.
    * @throws KvError for any other tensor, since ignoring it would silently change the model
    */
-  checkNames(harmless: RegExp, what: string): void;
+  checkNames(harmless: (name: string) => boolean, what: string): void;
 }
 
 /**
@@ -34,7 +33,7 @@ export interface TensorReader {
  */
 export function tensorReader(file: CheckpointTensors): TensorReader {
   const asked = new Set<string>();
-  const read = (name: string, shape: readonly number[], interleaved?: number | undefined): LazyRead<Matrix> => {
+  const read = (name: string, shape: readonly number[], order?: RowOrder | undefined): LazyRead<Matrix> => {
     asked.add(name);
     const entry = file.tensors.get(name),
       want = JSON.stringify(shape);
@@ -57,13 +56,13 @@ export function tensorReader(file: CheckpointTensors): TensorReader {
       if (bad >= 0)
         throw new KvError(file.name, `${name} must hold finite numbers, got NaN or an infinity at index ${bad}`);
       const whole: Matrix = { outputs: rows, inputs, parts: [{ type, rows, bytes }] };
-      return interleaved === undefined ? whole : deinterleave(whole, interleaved);
+      return order === undefined ? whole : order(whole);
     };
   };
   return {
-    matrix: (name, outputs, inputs, interleaved) => read(name, [outputs, inputs], interleaved),
-    vector(name, width, interleaved) {
-      const load = read(name, [width], interleaved);
+    matrix: (name, outputs, inputs, order) => read(name, [outputs, inputs], order),
+    vector(name, width, order) {
+      const load = read(name, [width], order);
       return async () => dense(await load()).slice();
     },
     kernel(name, channels, length) {
@@ -71,9 +70,10 @@ export function tensorReader(file: CheckpointTensors): TensorReader {
       const load = read(name, same(file.tensors.get(name)?.shape, apart) ? apart : [channels, length]);
       return async () => dense(await load()).slice();
     },
+    has: (name) => file.tensors.has(name),
     checkNames(harmless, what) {
       for (const name of file.tensors.keys())
-        if (!asked.has(name) && !harmless.test(name))
+        if (!asked.has(name) && !harmless(name))
           throw new KvError(file.name, `unexpected tensor ${show(name)}: expected only ${what}`);
     },
   };

@@ -2,6 +2,7 @@ import { ggufChatTemplate } from '../chat/chat-template.ts';
 import { architectures, type ArchitectureName } from '../config/architectures.ts';
 import { ggufTokenizerJson } from '../tokenizer/gguf.ts';
 import type { ModelConfig } from '../config/config.ts';
+import { layerType, type StateMixer } from '../config/mixers.ts';
 import type { JsonFields } from '../read/fields.ts';
 import type { RopeConfig } from '../config/rope-config.ts';
 
@@ -73,6 +74,7 @@ const CLASSES: Readonly<Record<ArchitectureName, string>> = {
   olmo2: 'Olmo2ForCausalLM',
   granite: 'GraniteForCausalLM',
   lfm2: 'Lfm2ForCausalLM',
+  qwen3_5_text: 'Qwen3_5ForCausalLM',
 };
 
 /** Returns a config.json that `parseConfig` reads back unchanged; a Llama with a sliding window becomes a Mistral. */
@@ -110,7 +112,7 @@ export function configJson(config: ModelConfig): JsonFields {
     ...(kind.unturned !== undefined && { no_rope_layers: ropes.map(({ rotary }) => (rotary > 0 ? 1 : 0)) }),
     ...(kind.partialRotary && { partial_rotary_factor: rope.rotary / config.headDim }),
     ...(kind.adjustedFfn && { block_auto_adjust_ff_dim: false }),
-    ...(kind.shortConvolutions && convolutionJson(config)),
+    ...(kind.mixer && mixersJson(config, kind.mixer)),
     ...(kind.windows !== 'none' && { sliding_window: window ?? null }),
     ...(kind.windows !== 'none' &&
       kind.windows !== 'all' && {
@@ -131,11 +133,18 @@ export function configJson(config: ModelConfig): JsonFields {
   };
 }
 
-function convolutionJson({ mixers }: ModelConfig): JsonFields {
-  const convolution = mixers.find((mixer) => mixer.kind === 'shortConvolution');
+function mixersJson({ mixers }: ModelConfig, kind: StateMixer['kind']): JsonFields {
+  const other = mixers.find((mixer) => mixer.kind !== 'attention');
   return {
-    layer_types: mixers.map(({ kind }) => (kind === 'attention' ? 'full_attention' : 'conv')),
-    ...(convolution && { conv_L_cache: convolution.kernel, conv_bias: convolution.bias }),
+    layer_types: mixers.map((mixer) => (mixer.kind === 'attention' ? 'full_attention' : layerType[kind])),
+    ...(other?.kind === 'shortConvolution' && { conv_L_cache: other.kernel, conv_bias: other.bias }),
+    ...(other?.kind === 'gatedDelta' && {
+      linear_num_key_heads: other.keyHeads,
+      linear_num_value_heads: other.valueHeads,
+      linear_key_head_dim: other.keyDim,
+      linear_value_head_dim: other.valueDim,
+      linear_conv_kernel_dim: other.kernel,
+    }),
   };
 }
 

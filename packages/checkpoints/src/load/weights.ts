@@ -1,8 +1,8 @@
 import { architectures } from '../config/architectures.ts';
 import { concatArrays } from '../read/join-bytes.ts';
 import type { ModelConfig } from '../config/config.ts';
-import { stack, type Matrix } from '../format/matrix.ts';
-import type { ShortConvolution } from '../config/mixers.ts';
+import { deinterleave, separate, stack, type Matrix, type MatrixPart, type RowOrder } from '../format/matrix.ts';
+import { deltaChannels, type GatedDelta, type ShortConvolution } from '../config/mixers.ts';
 import { ggufNames, huggingFaceNames, type LayerNames } from '../config/names.ts';
 import type { CheckpointTensors } from '../format/tensor-file.ts';
 import { tensorReader, type LazyRead, type TensorReader } from '../format/tensor-reader.ts';
@@ -11,9 +11,9 @@ import { tensorReader, type LazyRead, type TensorReader } from '../format/tensor
 export interface ProjectWeights {
   /** `[D]`; present if a norm comes before attention */
   readonly norm?: Float32Array;
-  /** q, k and v, `[(H + 2 G) * d, D]` */
+  /** q, k and v, `[(H + 2 G) * d, D]`; where heads have an output gate, its H * d rows follow */
   readonly qkv: Matrix;
-  /** `[(H + 2 G) * d]` */
+  /** As many numbers as `qkv` has rows */
   readonly bias?: Float32Array;
   /** `[d]` per head, or `[H * d]` over the projection */
   readonly qNorm?: Float32Array;
@@ -35,9 +35,30 @@ export interface ConvolutionWeights {
   readonly kernelBias?: Float32Array;
 }
 
+/** Weights of a layer's gated delta rule, up to its output product. */
+export interface DeltaWeights {
+  /** `[D]` */
+  readonly norm: Float32Array;
+  /** q, k, v, z, b and a, in this order, `[2 keyHeads * keyDim + 2 valueHeads * valueDim + 2 valueHeads, D]` */
+  readonly input: Matrix;
+  /** `[channels, L]` over q, k and v; the last number of a row multiplies the token itself */
+  readonly kernel: Float32Array;
+  /** `[valueHeads]`, below 0: -exp(A_log) */
+  readonly decay: Float32Array;
+  /** `[valueHeads]`, added to a */
+  readonly timeBias: Float32Array;
+  /** `[valueDim]`, of the norm of each value head */
+  readonly gain: Float32Array;
+  /**
+   * Key head that value head h reads: `grouped`, floor(h * keyHeads / valueHeads), as transformers orders value heads, or
+   * `tiled`, h mod keyHeads, as llama.cpp's converter does. Columns of the output product have the same order.
+   */
+  readonly keyHeadOf: 'grouped' | 'tiled';
+}
+
 /** Weights after a layer's mixer. */
 export interface FinishWeights {
-  /** `[D, H * d]`, or `[D, channels]` after a short convolution */
+  /** `[D, H * d]`; `[D, channels]` after a short convolution, `[D, valueHeads * valueDim]` after a gated delta rule */
   readonly output: Matrix;
   /** `[D]` */
   readonly outputBias?: Float32Array;
@@ -65,6 +86,8 @@ export interface Weights {
   project(layer: number): Promise<ProjectWeights>;
   /** Reads the weights of a layer's short convolution; absent if no layer has one, called only for layers that do. */
   readonly convolution?: (layer: number) => Promise<ConvolutionWeights>;
+  /** Reads the weights of a layer's gated delta rule; absent if no layer has one, called only for layers that do. */
+  readonly delta?: (layer: number) => Promise<DeltaWeights>;
   /** Reads the weights after a layer's mixer. */
   finish(layer: number): Promise<FinishWeights>;
   /** Final norm, `[D]`. */
@@ -96,6 +119,7 @@ export const shapeWeights = (config: ModelConfig): Weights =>
       matrix: (_, outputs, inputs) => async () => ({ outputs, inputs, parts: [] }),
       vector: (_, width) => async () => new Float32Array(width),
       kernel: (_, channels, length) => async () => new Float32Array(channels * length),
+      has: () => false,
       checkNames() {},
     },
     config,
@@ -103,7 +127,7 @@ export const shapeWeights = (config: ModelConfig): Weights =>
   );
 
 function readWeights(
-  { matrix, vector, kernel, checkNames }: TensorReader,
+  { matrix, vector, kernel, has, checkNames }: TensorReader,
   config: ModelConfig,
   format: CheckpointFormat,
 ): Weights {
@@ -112,57 +136,83 @@ function readWeights(
   const before = norms !== 'after',
     after = norms !== 'before';
   const gguf = format === 'gguf',
-    names = (gguf ? ggufNames : huggingFaceNames)(config.architecture);
+    names = (gguf ? ggufNames : huggingFaceNames)(config.architecture, has);
   const gain = (name: string, width: number): LazyRead<Float32Array> => {
     const load = vector(`${name}.weight`, width);
-    return gainsFromOne && !gguf ? async () => (await load()).map((w) => 1 + w) : load;
+    return gainsFromOne && !gguf ? then(load, (gains) => gains.map((w) => 1 + w)) : load;
   };
-  const swap = gguf && interleavedInGguf ? d : undefined;
-  /** Products of one input: [name, outputs, rows of a head in GGUF's interleaved order]. */
-  type Parts = readonly (readonly [name: string, outputs: number, interleaved?: number | undefined])[];
+  const gated = config.attention.outputGate === true;
+  const swap = gguf && interleavedInGguf ? deinterleave(d) : undefined;
+  /** Products of one input. */
+  type Parts = readonly (readonly [name: string, outputs: number, order?: RowOrder | undefined])[];
   const product = (parts: Parts, inputs: number): LazyRead<Matrix> =>
-    stacked(parts.map(([name, outputs, heads]) => matrix(`${name}.weight`, outputs, inputs, heads)));
-  const bias = (has: boolean, parts: Parts): LazyRead<Float32Array> | undefined =>
-    has ? inOne(parts.map(([name, outputs, heads]) => vector(`${name}.bias`, outputs, heads))) : undefined;
+    stacked(parts.map(([name, outputs, order]) => matrix(`${name}.weight`, outputs, inputs, order)));
+  const bias = (biased: boolean, parts: Parts): LazyRead<Float32Array> | undefined =>
+    biased ? inOne(parts.map(([name, outputs, order]) => vector(`${name}.bias`, outputs, order))) : undefined;
 
   /** What a layer's mixer adds to the reads of a layer. */
   interface MixerReads {
     readonly project?: LazyRead<ProjectWeights>;
     readonly convolution?: LazyRead<ConvolutionWeights>;
+    readonly delta?: LazyRead<DeltaWeights>;
     /** The product of what it gives: name, inputs, and whether it adds a bias. */
     readonly output: readonly [name: string, inputs: number, bias: boolean];
   }
   const attention = (at: LayerNames): MixerReads => {
     const qkv: Parts = fused
       ? [[at.qkv, (H + 2 * G) * d]]
-      : [
-          [at.q, H * d, swap],
-          [at.k, G * d, swap],
-          [at.v, G * d],
-        ];
+      : [gated ? [at.q, 2 * H * d, separate(d)] : [at.q, H * d, swap], [at.k, G * d, swap], [at.v, G * d]];
     return {
       project: take<ProjectWeights>({
         norm: before ? gain(at.mixerNorm, D) : undefined,
-        qkv: product(qkv, D),
-        bias: bias(biases.qkv, qkv),
+        qkv: then(product(qkv, D), (all) => (gated ? gatesLast(all) : all)),
+        bias: then(bias(biases.qkv, qkv), (all) => (gated ? gateBiasesLast(all, H * d) : all)),
         qNorm: qkNorm === 'none' ? undefined : gain(at.qNorm, qkNorm === 'head' ? d : H * d),
         kNorm: qkNorm === 'none' ? undefined : gain(at.kNorm, qkNorm === 'head' ? d : G * d),
       }),
       output: [at.output, H * d, biases.output],
     };
   };
-  const convolution = (at: LayerNames, { channels, kernel: length, bias: has }: ShortConvolution): MixerReads => {
+  const convolution = (at: LayerNames, { channels, kernel: length, bias: biased }: ShortConvolution): MixerReads => {
     const { input, kernel: filter, output } = at.convolution,
       thirds: Parts = [[input, 3 * channels]];
     return {
       convolution: take<ConvolutionWeights>({
         norm: gain(at.mixerNorm, D),
         input: product(thirds, D),
-        inputBias: bias(has, thirds),
+        inputBias: bias(biased, thirds),
         kernel: kernel(`${filter}.weight`, channels, length),
-        kernelBias: bias(has, [[filter, channels]]),
+        kernelBias: bias(biased, [[filter, channels]]),
       }),
-      output: [output, channels, has],
+      output: [output, channels, biased],
+    };
+  };
+
+  const delta = (at: LayerNames, mixer: GatedDelta): MixerReads => {
+    const { keyHeads, valueHeads, valueDim, kernel: length } = mixer,
+      channels = deltaChannels(mixer),
+      values = valueHeads * valueDim,
+      { qkv, z, b, a, kernel: filter, decay, timeBias, gain: ownGain, output } = at.delta,
+      logs = vector(decay, valueHeads);
+    return {
+      delta: take<DeltaWeights>({
+        norm: gain(at.mixerNorm, D),
+        input: product(
+          [
+            [qkv, channels],
+            [z, values],
+            [b, valueHeads],
+            [a, valueHeads],
+          ],
+          D,
+        ),
+        kernel: kernel(`${filter}.weight`, channels, length),
+        decay: gguf ? logs : then(logs, (all) => all.map((log) => -Math.exp(log))),
+        timeBias: vector(timeBias, valueHeads),
+        gain: vector(`${ownGain}.weight`, valueDim),
+        keyHeadOf: async () => (gguf && keyHeads < valueHeads ? 'tiled' : 'grouped'),
+      }),
+      output: [output, values, false],
     };
   };
 
@@ -170,9 +220,14 @@ function readWeights(
     const at = names.layer(index),
       mixer = mixers[index];
     const {
-      output: [name, inputs, has],
+      output: [name, inputs, biased],
       ...reads
-    } = mixer.kind === 'attention' ? attention(at) : convolution(at, mixer);
+    } =
+      mixer.kind === 'attention'
+        ? attention(at)
+        : mixer.kind === 'gatedDelta'
+          ? delta(at, mixer)
+          : convolution(at, mixer);
     const output: Parts = [[name, D]];
     const gateUp: Parts = fused
       ? [[at.gateUp, 2 * ffn]]
@@ -185,7 +240,7 @@ function readWeights(
       ...reads,
       finish: take<FinishWeights>({
         output: product(output, inputs),
-        outputBias: bias(has, output),
+        outputBias: bias(biased, output),
         postAttentionNorm: after ? gain(at.postAttentionNorm, D) : undefined,
         norm: before ? gain(at.ffnNorm, D) : undefined,
         gateUp: product(gateUp, D),
@@ -205,10 +260,33 @@ function readWeights(
     // layers whose mixers have such weights
     project: (layer) => layers[layer].project!(),
     convolution: (layer) => layers[layer].convolution!(),
+    delta: (layer) => layers[layer].delta!(),
     finish: (layer) => layers[layer].finish(),
     norm,
     head,
   };
+}
+
+/** Moves the second half of the first rows, which are the queries' and the gates', to the end; nothing is copied. */
+function gatesLast({ parts: [queries, ...others], ...shape }: Matrix): Matrix {
+  if (queries === undefined) return { ...shape, parts: [] };
+  const { type, rows, bytes } = queries,
+    half = (from: number): MatrixPart => ({
+      type,
+      rows: rows / 2,
+      bytes: bytes.subarray(from, from + bytes.length / 2),
+    });
+  return { ...shape, parts: [half(0), ...others, half(bytes.length / 2)] };
+}
+
+const gateBiasesLast = (biases: Float32Array, queries: number): Float32Array =>
+  concatArrays([biases.subarray(0, queries), biases.subarray(2 * queries), biases.subarray(queries, 2 * queries)]);
+
+/** Applies a function to what is read, if anything is. */
+function then<T>(load: LazyRead<T>, change: (value: T) => T): LazyRead<T>;
+function then<T>(load: LazyRead<T> | undefined, change: (value: T) => T): LazyRead<T> | undefined;
+function then<T>(load: LazyRead<T> | undefined, change: (value: T) => T): LazyRead<T> | undefined {
+  return load && (async () => change(await load()));
 }
 
 const stacked =

@@ -61,14 +61,18 @@ export async function exportOnnx(
   }
 }
 
-/** @throws KvError for a model with a layer that carries a state, which a graph has no input for */
+/** @throws KvError for a model with a layer that carries a state, which a graph has no input for, or with output gates */
 function expectAttention(name: string, config: ModelConfig): void {
   const { layers } = config,
-    others = layers - slotLayers(config).length;
-  if (others > 0)
+    others = layers - slotLayers(config).length,
+    what =
+      others > 0
+        ? `${config.mixers.some(({ kind }) => kind === 'gatedDelta') ? 'gated delta rules' : 'short convolutions'} in ${others} of ${layers}`
+        : config.attention.outputGate && 'output gates';
+  if (what)
     throw new KvError(
       name,
-      `a graph is written of attention in every layer, got short convolutions in ${others} of ${layers}: take a model without them, or run this one with 'kv run'`,
+      `a graph is written of plain attention in every layer, got ${what}: take a model without them, or run this one with 'kv run'`,
     );
 }
 

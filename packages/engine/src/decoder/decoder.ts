@@ -3,7 +3,8 @@ import type { ModelConfig, Matrix, Weights } from '@kv/checkpoints';
 import { denseRows, ownBytes, slotLayers } from '@kv/checkpoints';
 import { createAngles } from './angles.ts';
 import type { Angles, Engine, PreparedProgram, Program, Runnable, WeightRows } from './program.ts';
-import { convolutionProgram, finishProgram, headProgram, projectProgram } from './programs.ts';
+import { deltaRule, type DeltaRule } from './gated-delta.ts';
+import { finishProgram, headProgram, mixerProgram, projectProgram } from './programs.ts';
 import { convolutionKernel, type ConvolutionKernel } from './short-convolution.ts';
 
 /** Rows that went through each matrix product, by layer, and through the head. Never decreases. */
@@ -15,11 +16,12 @@ export interface RowCounts {
   head: number;
 }
 
-/** A layer's programs, before and after its mixer: attention, or a short convolution. */
+/** A layer's programs, before and after its mixer: attention, a short convolution or a gated delta rule. */
 export interface DecoderLayer<R extends PreparedProgram = Runnable> {
   /**
-   * From the residual stream `[m, D]` to what its mixer takes: queries, keys and values, rotated by their positions, or
-   * rows `[B | C | u]`.
+   * From the residual stream `[m, D]` to what its mixer takes: queries, keys and values, rotated by their positions, with
+   * gates where heads have them; rows `[B | C | u]` of a short convolution; or `[q | k | v | z | b | a]` of a gated delta
+   * rule.
    */
   readonly project: R;
   /** From its mixer's result and the residual stream to the next layer's residual stream. */
@@ -28,8 +30,10 @@ export interface DecoderLayer<R extends PreparedProgram = Runnable> {
   readonly norm?: Float32Array | undefined;
   /** The output product's weight `[D, H * d]`, read by some policies; absent where it has no attention. */
   readonly output?: WeightRows | undefined;
-  /** The kernel of its short convolution; absent where it has attention. */
+  /** The kernel of its short convolution, if it has one. */
   readonly convolution?: ConvolutionKernel;
+  /** The constants of its gated delta rule, if it has one. */
+  readonly delta?: DeltaRule;
 }
 
 /** The programs of a decoder as its engine prepared them. */
@@ -83,10 +87,10 @@ export async function createDecoder<R extends PreparedProgram>(
     queryHeads,
     kvHeads,
     headDim,
-    attention: { softcap },
+    attention: { softcap, outputGate = false },
   } = config;
   /** Whether programs may be prepared with a layer's attention. */
-  const fused = engine.prepareLayer !== undefined && slotLayers(config).length === count;
+  const fused = engine.prepareLayer !== undefined && slotLayers(config).length === count && !outputGate;
   const made: R[] = [];
   const prepare = async (program: Program): Promise<R> => {
     const runnable = await engine.prepare(program);
@@ -112,13 +116,19 @@ export async function createDecoder<R extends PreparedProgram>(
   const layers: DecoderLayer<R>[] = [];
   try {
     const gains: (Float32Array | undefined)[] = [],
-      kernels: (ConvolutionKernel | undefined)[] = [];
+      mixers: (Pick<DecoderLayer, 'convolution' | 'delta'> | undefined)[] = [];
     const projecting = async (l: number): Promise<Program> => {
-      if (config.mixers[l].kind === 'shortConvolution') {
-        const read = await weights.convolution!(l); // weights of layers without attention have it
-        gains[l] = read.norm.slice();
-        kernels[l] = convolutionKernel(read);
-        return convolutionProgram(l, config, read);
+      const mixer = config.mixers[l];
+      // weights have what the mixers of their layers read
+      if (mixer.kind === 'shortConvolution') {
+        const read = await weights.convolution!(l);
+        mixers[l] = { convolution: convolutionKernel(read) };
+        return mixerProgram(l, config, read);
+      }
+      if (mixer.kind === 'gatedDelta') {
+        const read = await weights.delta!(l);
+        mixers[l] = { delta: deltaRule(read, mixer, config.normEps) };
+        return mixerProgram(l, config, read);
       }
       const read = await weights.project(l);
       gains[l] = read.norm?.slice();
@@ -131,9 +141,9 @@ export async function createDecoder<R extends PreparedProgram>(
         finishProgram(l, config, rest),
         l + 1 < count ? await projecting(l + 1) : undefined,
       );
-      const convolution = kernels[l],
-        output = convolution ? undefined : (finish.stored?.('output') ?? rowsOf(ownBytes(rest.output)));
-      layers.push({ project, finish, norm: gains[l], output, ...(convolution && { convolution }) });
+      const mixer = mixers[l],
+        output = mixer ? undefined : (finish.stored?.('output') ?? rowsOf(ownBytes(rest.output)));
+      layers.push({ project, finish, norm: gains[l], output, ...mixer });
       project = next ?? project;
     }
     const norm = await weights.norm(),

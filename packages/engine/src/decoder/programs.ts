@@ -30,10 +30,13 @@ function writer(): {
   };
 }
 
-/** Returns the program before attention: x `[m, D]` to queries `[H, m, d]`, keys and values `[G, m, d]`. */
+/**
+ * Returns the program before attention: x `[m, D]` to queries `[H, m, d]`, keys and values `[G, m, d]`, and, where heads have
+ * an output gate, to gates `[m, H * d]` before their sigmoid.
+ */
 export function projectProgram(
   layer: number,
-  { hidden, queryHeads: H, kvHeads: G, headDim, normEps, ropes }: ModelConfig,
+  { hidden, queryHeads: H, kvHeads: G, headDim, normEps, ropes, attention: { outputGate } }: ModelConfig,
   { norm, qkv, bias, qNorm, kNorm }: ProjectWeights,
 ): Program {
   const { instructions, value, ...write } = writer();
@@ -50,19 +53,23 @@ export function projectProgram(
     instructions.push({ op: 'heads', x: part, headDim, out });
     return out;
   };
-  return {
-    name: `project ${layer}`,
-    inputs: [x],
-    instructions,
-    outputs: [heads(0, H, qNorm, true), heads(H, G, kNorm, true), heads(H + G, G, undefined, false)],
-  };
+  const outputs = [heads(0, H, qNorm, true), heads(H, G, kNorm, true), heads(H + G, G, undefined, false)];
+  if (outputGate) {
+    const gate = value(H * headDim);
+    instructions.push({ op: 'columns', x: fused, from: (H + 2 * G) * headDim, out: gate });
+    outputs.push(gate);
+  }
+  return { name: `project ${layer}`, inputs: [x], instructions, outputs };
 }
 
-/** Returns the program before a short convolution: x `[m, D]` to rows `[B | C | u]`, `[m, 3 * channels]`. */
-export function convolutionProgram(
+/**
+ * Returns the program before a mixer that carries a state: x `[m, D]` to the rows that it takes, `[B | C | u]` of a short
+ * convolution or `[q | k | v | z | b | a]` of a gated delta rule.
+ */
+export function mixerProgram(
   layer: number,
   { hidden, normEps }: ModelConfig,
-  { norm, input, inputBias }: ConvolutionWeights,
+  { norm, input, inputBias }: Pick<ConvolutionWeights, 'norm' | 'input' | 'inputBias'>,
 ): Program {
   const { instructions, value, ...write } = writer();
   const x = value(hidden),

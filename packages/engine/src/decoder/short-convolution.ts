@@ -14,10 +14,16 @@ export interface ConvolutionKernel {
 /** Returns the kernel of a layer, as loops read it: tap by tap. */
 export function convolutionKernel({ input, kernel, kernelBias }: ConvolutionWeights): ConvolutionKernel {
   const channels = input.outputs / 3,
-    length = kernel.length / channels,
+    taps = tapByTap(kernel, channels);
+  return { length: kernel.length / channels, channels, taps, bias: kernelBias ?? new Float32Array(channels) };
+}
+
+/** Returns a kernel `[channels, L]` as `[L, channels]`. */
+export function tapByTap(kernel: Float32Array, channels: number): Float32Array {
+  const length = kernel.length / channels,
     taps = new Float32Array(kernel.length);
   for (let c = 0; c < channels; c++) for (let j = 0; j < length; j++) taps[j * channels + c] = kernel[c * length + j];
-  return { length, channels, taps, bias: kernelBias ?? new Float32Array(channels) };
+  return taps;
 }
 
 /**

@@ -32,7 +32,7 @@ export async function attentionRows(
         continue;
       }
       const { cache } = copy.layers[l],
-        { q, k, v } = await decoder.project(at, x, positions, ids.length),
+        { q, k, v, gate } = await decoder.project(at, x, positions, ids.length),
         how = layerAttention(config, l),
         m = ids.length;
       if (l < layer) {
@@ -41,6 +41,7 @@ export async function attentionRows(
           at,
           x,
           await decoder.attend({ q, queryPositions: positions, cache, counters, ...how }),
+          gate,
         );
         continue;
       }

@@ -4,6 +4,8 @@ import type { Attend, AttendOptions } from '../attention/attention.ts';
 import type { Decoder, DecoderLayer, RowCounts } from '../decoder/decoder.ts';
 import type { Angles, Engine, Runnable } from '../decoder/program.ts';
 import { rmsNorm } from '../decoder/rows.ts';
+import { gatedDelta } from '../decoder/gated-delta.ts';
+import { gateOutputs } from '../decoder/output-gate.ts';
 import { shortConvolution } from '../decoder/short-convolution.ts';
 import type { RowEngine } from '../attention/row-engine.ts';
 
@@ -34,6 +36,8 @@ export interface Projection {
   readonly q: Float32Array;
   readonly k: Float32Array;
   readonly v: Float32Array;
+  /** Gates `[m, H * d]` before their sigmoid, of what heads give, where the model has them. */
+  readonly gate?: Float32Array | undefined;
 }
 
 /** A decoder's arithmetic over arrays on the host, layer by layer. Rows are tokens, f32. */
@@ -53,17 +57,19 @@ export interface HostDecoder extends Decoder<HostRunnable> {
   /** Like `project`, given the angles of the rows' positions. */
   projectBy(layer: number, x: Float32Array, angles: Angles): Promise<Projection>;
   /**
-   * Computes a layer's short convolution of x `[m, D]`, up to its output product: `[m, channels]`.
-   * @param state z of the tokens before, which is replaced by that of the last ones, see `shortConvolution`
+   * Computes a layer's short convolution or gated delta rule of x `[m, D]`, up to its output product.
+   * @param state what the tokens before left, which is replaced by what these leave, see `shortConvolution` and
+   * `gatedDelta`
    */
   mix(layer: number, x: Float32Array, state: Float32Array): Promise<Float32Array>;
   /**
    * Computes what follows a layer's mixer, `[m, H * d]`: output product, residual, norm, gated feed-forward layer, residual.
    * x `[m, D]` to a new `[m, D]`.
+   * @param gate multiplies the mixer's result by its sigmoid, see `Projection`
    */
-  finish(layer: number, x: Float32Array, attended: Float32Array): Promise<Float32Array>;
+  finish(layer: number, x: Float32Array, attended: Float32Array, gate?: Float32Array): Promise<Float32Array>;
   /** Runs `attend`, and `finish` on its result: for one token in one call of the engine, where possible. */
-  attendAndFinish(layer: number, x: Float32Array, attention: AttendOptions): Promise<Float32Array>;
+  attendAndFinish(layer: number, x: Float32Array, attention: AttendOptions, gate?: Float32Array): Promise<Float32Array>;
   /** Returns |h|_2 of the rows that a layer's projections read of x `[m, D]`, after their norm, f64 `[m]`. */
   readLengths(layer: number, x: Float32Array): Float64Array;
   /** Returns the output product's weight `[D, H * d]` as f32, decoded from its stored form at each call. */
@@ -107,18 +113,18 @@ export function hostDecoder(
   const note = (layer: number, m: number, ...products: readonly Exclude<keyof RowCounts, 'head'>[]): void => {
     for (const name of products) rows[name][layer] = rows[name][layer] + m;
   };
-  const finish: HostDecoder['finish'] = async (layer, x, attended) => {
+  const finish: HostDecoder['finish'] = async (layer, x, attended, gate) => {
     const m = x.length / D,
       { finish } = at(layer);
     note(layer, m, 'output', 'gateUp', 'down');
-    return (await finish.run([x, attended], m, ahead(layer)))[0];
+    return (await finish.run([x, gate ? gateOutputs(attended, gate) : attended], m, ahead(layer)))[0];
   };
   const projected: HostDecoder['projectBy'] = async (layer, x, by) => {
     const { project } = at(layer),
       m = x.length / D;
     note(layer, m, 'qkv');
-    const [q, k, v] = await project.run([x], m, by);
-    return { q, k, v };
+    const [q, k, v, gate] = await project.run([x], m, by);
+    return { q, k, v, gate };
   };
   return {
     ...decoder,
@@ -135,16 +141,18 @@ export function hostDecoder(
       return projected(layer, x, by);
     },
     async mix(layer, x, state) {
-      const { project, convolution } = at(layer),
+      const { project, convolution, delta } = at(layer),
         m = x.length / D;
-      if (!convolution) throw new KvError('decoder', `expected a short convolution in layer ${layer}, got attention`);
+      if (!convolution && !delta)
+        throw new KvError('decoder', `expected layer ${layer} to carry a state, got attention`);
       note(layer, m, 'qkv');
-      return shortConvolution((await project.run([x], m))[0], convolution, state);
+      const [rows] = await project.run([x], m);
+      return delta ? gatedDelta(rows, delta, state) : shortConvolution(rows, convolution!, state); // one of the two
     },
     finish,
-    async attendAndFinish(layer, x, attention) {
-      const fused = at(layer).finish.runAfter?.(attention, x, ahead(layer));
-      if (fused === undefined) return finish(layer, x, await attends(attention));
+    async attendAndFinish(layer, x, attention, gate) {
+      const fused = gate ? undefined : at(layer).finish.runAfter?.(attention, x, ahead(layer));
+      if (fused === undefined) return finish(layer, x, await attends(attention), gate);
       note(layer, x.length / D, 'output', 'gateUp', 'down');
       return (await fused)[0];
     },

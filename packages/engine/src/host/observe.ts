@@ -74,7 +74,7 @@ async function observe(
       }
       const { cache } = copy.layers[l],
         n = cache.length,
-        { q, k, v } = await decoder.project(layer, x, progress.rotations(positions), progress.rotaryLength);
+        { q, k, v, gate } = await decoder.project(layer, x, progress.rotations(positions), progress.rotaryLength);
       cache.append(k, v, positions, progress.shift);
       const stride = cache.length,
         columnMax = new Float32Array(H * stride),
@@ -88,6 +88,7 @@ async function observe(
           counters: context.counters,
           ...(!over && { stats: { stride, columnMax } }),
         }),
+        gate,
       );
       const data = new Float32Array(H * n);
       for (let h = 0; h < H; h++) data.set(columnMax.subarray(h * stride, h * stride + n), h * n);

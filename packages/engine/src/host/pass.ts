@@ -70,11 +70,20 @@ export async function pass(
           : await decoder.project(layer, given, progress.rotations(some), progress.rotaryLength);
     // `live` is only set together with it
     previous = frozen && copies ? withFrozen(projected, live, m, previous!, headDim) : projected;
+    const { q, gate } = projected,
+      fewer = frozen && !copies && some.length > 0;
     const out = await attendLayer(
       caches,
       l,
       rowsIn,
-      { ...previous, q: frozen && !copies ? pickQueries(projected.q, live, m, headDim) : projected.q, at, positions },
+      {
+        ...previous,
+        ...{
+          q: fewer ? pickQueries(q, live, m, headDim) : q,
+          gate: fewer && gate ? pick(gate, live, gate.length / m) : gate,
+        },
+        ...{ at, positions },
+      },
       { phase, active, eventFollows: eventFollows || afterLayers !== undefined, ...(seen && { seen }) },
     );
     if (frozen) put(x, live, hidden, out);
@@ -126,7 +135,7 @@ async function attendLayer(
   caches: HostState,
   l: number,
   x: Float32Array,
-  { q, k, v, at, positions }: Projection & { at: Uint32Array; positions: Uint32Array },
+  { q, k, v, gate, at, positions }: Projection & { at: Uint32Array; positions: Uint32Array },
   { phase, active, eventFollows, seen }: Pick<PassOptions, 'phase' | 'active' | 'eventFollows' | 'seen'>,
 ): Promise<Float32Array> {
   const { decoder } = caches,
@@ -150,14 +159,19 @@ async function attendLayer(
   const out =
     at.length === 0
       ? x
-      : await decoder.attendAndFinish(caches.kept.slots[l], x, {
-          q,
-          queryPositions: at,
-          cache,
-          counters,
-          ...layerAttention(config, l, visible),
-          ...(stats && { stats }),
-        });
+      : await decoder.attendAndFinish(
+          caches.kept.slots[l],
+          x,
+          {
+            q,
+            queryPositions: at,
+            cache,
+            counters,
+            ...layerAttention(config, l, visible),
+            ...(stats && { stats }),
+          },
+          gate,
+        );
   if (sums && layer.block) addBlock(layer.block, layer, sums.columnSum);
   return out;
 }

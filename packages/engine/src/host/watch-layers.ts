@@ -46,7 +46,7 @@ export async function watchLayers(
           continue;
         }
         const cache = caches[l],
-          { q, k, v } = await decoder.project(layer, x, positions, ids.length);
+          { q, k, v, gate } = await decoder.project(layer, x, positions, ids.length);
         queries?.(l, q, decoder.angles(layer, positions, ids.length));
         keys?.(l, k);
         cache.append(k, v, positions);
@@ -61,6 +61,7 @@ export async function watchLayers(
           layer,
           x,
           await decoder.attend({ q, queryPositions: positions, cache, ...layerAttention(seen, l) }),
+          gate,
         );
       }
       hidden?.(decoder.hiddenNorm(x));
