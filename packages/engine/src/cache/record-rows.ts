@@ -4,10 +4,10 @@ import { decodeRow, encodeRow, viewsOf } from './encode.ts';
 import { cacheForms, rowBytes, type RowForm } from './form.ts';
 
 /** Bits of a word of a table below those of the level. */
-export const SHIFT = 29;
+export const LEVEL_SHIFT = 29;
 
 /** Returns the byte at which the record of a table's word begins. */
-export const begin = (word: number): number => ((word << (32 - SHIFT)) >>> (32 - SHIFT)) * 4;
+export const begin = (word: number): number => ((word << (32 - LEVEL_SHIFT)) >>> (32 - LEVEL_SHIFT)) * 4;
 
 /** Where a key or value lies in a record. */
 interface PartLayout {
@@ -38,7 +38,7 @@ export function encodeRecords({ part, words, bytes }: RecordRows, d: number, x: 
     layouts = partLayouts(part, d);
   for (let i = 0; i < words.length; i++) {
     const at = begin(words[i]),
-      { form, codes, scales } = layouts[words[i] >>> SHIFT];
+      { form, codes, scales } = layouts[words[i] >>> LEVEL_SHIFT];
     encodeRow(form, d, x, i * d, views, at + codes, views, at + scales);
   }
 }
@@ -49,7 +49,7 @@ export function decodeRecords({ part, words, bytes }: RecordRows, d: number, out
     layouts = partLayouts(part, d);
   for (let i = 0; i < words.length; i++) {
     const at = begin(words[i]),
-      { form, codes, scales } = layouts[words[i] >>> SHIFT];
+      { form, codes, scales } = layouts[words[i] >>> LEVEL_SHIFT];
     decodeRow(form, d, views, at + codes, views, at + scales, out, i * d);
   }
 }

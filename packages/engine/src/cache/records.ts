@@ -1,7 +1,7 @@
 import { KvError, LEVELS } from '@kv/core';
 import { decodeRows, HALF_ULP, roundingBound, type Rows } from './encode.ts';
 import { cacheForms, rowBytes, slotBytes, unmovedForm, type StorageForm } from './form.ts';
-import { begin, partLayouts, SHIFT, type RecordRows } from './record-rows.ts';
+import { begin, partLayouts, LEVEL_SHIFT, type RecordRows } from './record-rows.ts';
 import { rowPlanes, type Storage, type StorageShape, type Store } from './storage.ts';
 import { plainRows, type CachePart, type Records } from './cache-rows.ts';
 
@@ -9,7 +9,7 @@ import { plainRows, type CachePart, type Records } from './cache-rows.ts';
 export type RecordStorage = Storage & { readonly records: Records };
 
 /** Bytes that a table can tell apart. */
-const MOST = 4 * 2 ** SHIFT;
+const MOST_RECORD_BYTES = 4 * 2 ** LEVEL_SHIFT;
 
 /** Returns the level of a form. */
 export const levelOf = (form: StorageForm): number => LEVELS.indexOf(unmovedForm(form));
@@ -25,9 +25,9 @@ export const hasRecords = (storage: Storage): storage is RecordStorage => storag
 
 /** Returns the level of a slot, counted from the first slot of the first head. */
 export const levelAt = ({ records, form }: Storage, slot: number): number =>
-  records ? records.table[slot] >>> SHIFT : levelOf(form);
+  records ? records.table[slot] >>> LEVEL_SHIFT : levelOf(form);
 
-const place = (level: number, at: number): number => ((level << SHIFT) | (at / 4)) >>> 0;
+const place = (level: number, at: number): number => ((level << LEVEL_SHIFT) | (at / 4)) >>> 0;
 
 /** Returns the keys or values of n slots. */
 export const recordRows = (
@@ -41,7 +41,7 @@ export const recordRows = (
 export function bytesBefore({ records, headDim, capacity }: RecordStorage, g: number, n: number): number {
   if (n === 0) return 0;
   const last = g * capacity + n - 1;
-  return begin(records.table[last]) + recordBytes(records.table[last] >>> SHIFT, headDim) - g * records.room;
+  return begin(records.table[last]) + recordBytes(records.table[last] >>> LEVEL_SHIFT, headDim) - g * records.room;
 }
 
 /** Returns the bytes of the slots in use: those of their rows, their positions, and what finds their records. */
@@ -91,7 +91,7 @@ function levelsOfMoved(
   const [before, after] = [new Uint8Array(slots.length), new Uint8Array(slots.length)],
     [all, least] = [levelOf(form), levelOf(to)];
   for (let i = 0; i < slots.length; i++) {
-    const level = records ? records.table[slots[i]] >>> SHIFT : all;
+    const level = records ? records.table[slots[i]] >>> LEVEL_SHIFT : all;
     before[i] = level;
     after[i] = Math.max(level, least, given ? given[i] : 0);
   }
@@ -244,8 +244,8 @@ export function storeRecords(store: Store, moved: MovedSlots, shape: Omit<Storag
       (most, bytes, g) => Math.max(most, bytes + (capacity - moved.lists[g].length) * own),
       0,
     );
-  if (heads * room > MOST)
-    throw new KvError('cache', `a layer's slots at levels must fit ${MOST} bytes, got ${heads * room}`);
+  if (heads * room > MOST_RECORD_BYTES)
+    throw new KvError('cache', `a layer's slots at levels must fit ${MOST_RECORD_BYTES} bytes, got ${heads * room}`);
   const to = store.create({ ...shape, room });
   if (!hasRecords(to)) throw new TypeError('expected storage of records');
   withRecoded(store, headDim, (recoded) => {
@@ -286,7 +286,7 @@ export function recordsOf(levels: ArrayLike<number>, bytes: Uint8Array, headDim:
 }
 
 /** Returns the levels of slots. */
-export const levelsOf = ({ table }: Records): Uint32Array => table.map((word) => word >>> SHIFT);
+export const levelsOf = ({ table }: Records): Uint32Array => table.map((word) => word >>> LEVEL_SHIFT);
 
 /**
  * Returns a bound on what rounding has taken off keys or values of a head's first n slots: the largest Euclidean norm of
@@ -306,7 +306,7 @@ export function recordsBound(
   for (let slot = g * capacity; slot < g * capacity + n; slot++) {
     const word = records.table[slot],
       at = begin(word),
-      { form, codes, scales } = layouts[word >>> SHIFT],
+      { form, codes, scales } = layouts[word >>> LEVEL_SHIFT],
       rows: Rows = {
         form,
         codes: records.bytes.subarray(at + codes, at + scales),
@@ -316,7 +316,7 @@ export function recordsBound(
     decodeRows(rows, d, 0, 1, row);
     const top = row.reduce((max, x) => Math.max(max, Math.abs(x)), 0);
     let bound = last;
-    for (let level = (records.table[slot] >>> SHIFT) - 1; level >= own; level--) {
+    for (let level = (records.table[slot] >>> LEVEL_SHIFT) - 1; level >= own; level--) {
       const before = cacheForms[LEVELS[level]][part],
         // the largest number that can have been there
         most = top + bound;
