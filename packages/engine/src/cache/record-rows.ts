@@ -32,24 +32,28 @@ export interface RecordRows {
   readonly bytes: Uint8Array;
 }
 
-/** Stores vectors x `[n, d]` in n records. */
-export function encodeRecords({ part, words, bytes }: RecordRows, d: number, x: Float32Array): void {
-  const views = viewsOf(bytes),
-    layouts = partLayouts(part, d);
+/** Calls a function with the form of each record's key or value, and where its codes and scales begin. */
+function forEachRecord(
+  { part, words }: RecordRows,
+  d: number,
+  use: (form: RowForm, codes: number, scales: number, i: number) => void,
+): void {
+  const layouts = partLayouts(part, d);
   for (let i = 0; i < words.length; i++) {
     const at = begin(words[i]),
       { form, codes, scales } = layouts[words[i] >>> LEVEL_SHIFT];
-    encodeRow(form, d, x, i * d, views, at + codes, views, at + scales);
+    use(form, at + codes, at + scales, i);
   }
 }
 
+/** Stores vectors x `[n, d]` in n records. */
+export function encodeRecords(records: RecordRows, d: number, x: Float32Array): void {
+  const views = viewsOf(records.bytes);
+  forEachRecord(records, d, (form, codes, scales, i) => encodeRow(form, d, x, i * d, views, codes, views, scales));
+}
+
 /** Writes n records as vectors to `out` `[n, d]`. */
-export function decodeRecords({ part, words, bytes }: RecordRows, d: number, out: Float32Array): void {
-  const views = viewsOf(bytes),
-    layouts = partLayouts(part, d);
-  for (let i = 0; i < words.length; i++) {
-    const at = begin(words[i]),
-      { form, codes, scales } = layouts[words[i] >>> LEVEL_SHIFT];
-    decodeRow(form, d, views, at + codes, views, at + scales, out, i * d);
-  }
+export function decodeRecords(records: RecordRows, d: number, out: Float32Array): void {
+  const views = viewsOf(records.bytes);
+  forEachRecord(records, d, (form, codes, scales, i) => decodeRow(form, d, views, codes, views, scales, out, i * d));
 }
