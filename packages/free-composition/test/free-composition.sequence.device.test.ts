@@ -38,16 +38,12 @@ async function outcome(model: Model, options: GenerateOptions): Promise<readonly
   try {
     const {
       tokens,
-      report: { kept, levels, counts, mostSlots },
+      report: { kept, counts, mostSlots },
     } = await generate(model, options);
     return [
       `tokens ${tokens.join(' ')}`,
       `${counts['events']} events, at most ${mostSlots} slots`,
-      ...kept.flatMap((heads, l) =>
-        heads.map(
-          (set, g) => `layer ${l}, head ${g}: ${set.join(' ')}${levels ? ` at ${levels[l][g].join(' ')}` : ''}`,
-        ),
-      ),
+      ...kept.flatMap((heads, l) => heads.map((set, g) => `layer ${l}, head ${g}: ${set.join(' ')}`)),
     ];
   } catch (error) {
     return [`refused: ${error instanceof Error ? error.message : String(error)}`];
@@ -70,7 +66,7 @@ test.skipIf(!gpu || process.env['KV_FULL'] !== '1')(
       count = { refused: 0, ties: 0 };
     for (const folder of MODELS) models.push(await twice(folder));
     for (const [i, row] of rows.entries()) {
-      if (!compile(eventOf(row)).levels) continue; //TMP
+      if (compile(eventOf(row)).levels) continue; // a code may be a step off, which a shaken score does not show: see levels.device.test.ts
       const [host, device] = models[i % models.length],
         label = labelOf(row),
         { minSlots } = compile(eventOf(row)),

@@ -369,17 +369,15 @@ export class DeviceCache implements DeviceSlots {
   /** Stores all slots, which are not records, in another form. */
   #storeAs(form: StorageForm): void {
     if (this.#levels || form === this.form) return;
-    const { heads, headDim, capacity } = this,
+    const { heads, headDim, capacity, length } = this,
+      { commands } = this.#device.scope,
       live = this.#liveBytes,
-      { commands } = this.#device.scope;
+      [before, after] = [storedForms[this.#newest], storedForms[form]];
     this.#replace(makeRows(commands, { heads, headDim, capacity }, form), (to) => {
-      for (const part of ['keys', 'values'] as const) {
-        const rows = this.rows(part);
-        if (deviceForms[this.form][part] === storedForms[form][part])
-          encodeSlots(commands, this[part], to[part], this.length);
-        else encodeConverted(commands, { ...rows, form: rows.form as never }, storedForms[form][part], to[part]);
-      }
-      encodeSlots(commands, this.positions, to.positions, this.length);
+      for (const part of ['keys', 'values'] as const)
+        if (before[part] === after[part]) encodeSlots(commands, this[part], to[part], length);
+        else encodeConverted(commands, { ...this.rows(part), form: before[part] }, after[part], to[part]);
+      encodeSlots(commands, this.positions, to.positions, length);
     });
     this.#settle(live);
   }

@@ -99,8 +99,9 @@ fn ${name}_word(row: u32, word: u32) -> array<f32, ${each}> {
 }`;
 }
 
-/** The words of an entry that say where a record begins. */
-const PLACE = `${2 ** LEVEL_SHIFT - 1}u`;
+/** The level of an entry of a table, and where its record begins, in WGSL. */
+export const entryLevel = (entry: string): string => `(${entry} >> ${LEVEL_SHIFT}u)`;
+export const entryPlace = (entry: string): string => `(${entry} & ${2 ** LEVEL_SHIFT - 1}u)`;
 
 /** Levels whose rows have one form, and the words of a record before these rows. */
 interface LevelRows {
@@ -125,11 +126,11 @@ function rowsOfLevels(part: CachePart, d: number): LevelRows[] {
 
 /** Returns a statement for the rows of each level, where `entry` is a word of the table; `at` is where they begin. */
 const byLevel = (part: CachePart, d: number, statements: (form: RowForm) => string): string => /* wgsl */ `
-  switch entry >> ${LEVEL_SHIFT}u {
+  switch ${entryLevel('entry')} {
     ${rowsOfLevels(part, d)
       .map(
         ({ form, before, levels }) => /* wgsl */ `case ${levels.map((level) => `${level}u`).join(', ')}: {
-      let at = (entry & ${PLACE}) + ${before}u;
+      let at = ${entryPlace('entry')} + ${before}u;
       ${statements(form)}
     }`,
       )
@@ -264,7 +265,3 @@ export const recordWords = (d: number): string =>
     const { keys, values } = cacheForms[level];
     return `${Math.ceil(rowWords(keys, d) + rowWords(values, d))}u`;
   }).join(', ')})`;
-
-/** The level of an entry of a table, and where its record begins, in WGSL. */
-export const entryLevel = (entry: string): string => `(${entry} >> ${LEVEL_SHIFT}u)`;
-export const entryPlace = (entry: string): string => `(${entry} & ${PLACE})`;
