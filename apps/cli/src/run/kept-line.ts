@@ -25,7 +25,7 @@ export function keptLine(
     policy,
     counts: { events = 0, steps = 0 },
     bytes: { live },
-    cache: { liveBytes },
+    cache: { liveBytes, stateBytes },
     budget,
     budgetBytes = 0,
   }: KeptReport,
@@ -39,8 +39,10 @@ export function keptLine(
     seen = Math.max(read + (Math.floor(steps / every) * every || 0), ...rows.map((slots) => (slots.at(-1) ?? -1) + 1)),
     slots = least === most ? String(most) : `${mean.toFixed(1)} (${least} to ${most})`,
     under = budget === undefined ? '' : `, budget ${budget} slots = ${bytesText(budgetBytes)}`,
-    recorded = live > liveBytes ? `, and ${bytesText(live - liveBytes)} recorded for policies` : '',
-    held = `${bytesText(liveBytes)} ${when}${recorded}`;
+    states = stateBytes > 0 ? `, and ${bytesText(stateBytes)} of states` : '',
+    others = live - liveBytes - stateBytes,
+    recorded = others > 0 ? `, and ${bytesText(others)} recorded for policies` : '',
+    held = `${bytesText(liveBytes)} ${when}${states}${recorded}`;
   if (events === 0) return `kept all ${read} tokens of ${of} (${policy || 'full'}), ${held}`;
   return `kept ${slots} of ${seen} tokens a layer and KV head${levels ? `, ${levelsText(levels.flat(2))}` : ''}, dropped ${Number((seen - mean).toFixed(1))} (${policy}${under}), ${held}`;
 }
