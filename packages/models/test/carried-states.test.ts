@@ -72,7 +72,7 @@ describe.each(Object.entries(sizes))('%s', (NAME, numbers) => {
     ['pyramidal(window=4)', { budget: 14 }],
   ] as const)('%s: the module keeps and says what plain loops do, layer by layer', async (policy, options) => {
     const plain = await loadModel(fixture(NAME), { engine: referenceEngine() }),
-      all = { ids: ids(34, 5), policy, maxNewTokens: 12, logits: 12, ...options };
+      all = { ids: ids(34, 5), policy, maxNewTokens: 12, logits: 20, ...options };
     const [ours, theirs] = [await generate(model, all), await generate(plain, all)];
     expect(ours.report.kept).toEqual(theirs.report.kept);
     expect(ours.report.kept).toHaveLength(2);
