@@ -100,7 +100,8 @@ EXPORTED = ("llama", "qwen2", "qwen3", "gemma2", "phi3")
 # Byte-level BPE with one merge: a space is written Ġ.
 TOKENS = ["<unk>", "<s>", "</s>", "Ġ", *"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.,;:!?-", "th"]
 MERGES = ["t h"]
-IDS = [1] + [(7 * i * i + 11 * i + 5) % 61 + 3 for i in range(39)]
+LONG = [1] + [(7 * i * i + 11 * i + 5) % 61 + 3 for i in range(99)]
+IDS = LONG[:40]
 
 
 def fill(model, seed):
@@ -271,6 +272,8 @@ def main(out, *names):
         save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
         # The second sequence is shorter than the longest context before LongRoPE's scaling; the others do not depend on the length.
         golden = {"sequences": [logits(model, IDS), logits(model, IDS[:24])]}
+        if config.model_type == "lfm2":  # several blocks of 64 tokens, across which states are carried
+            golden["sequences"].append(logits(model, LONG))
         golden["greedy"] = greedy(model, IDS[:20], 32 if config.model_type.startswith(("lfm2", "qwen3_5")) else 12)
         if name in EXPORTED:
             export_gguf(model, folder / "model.gguf")
