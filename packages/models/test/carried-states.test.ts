@@ -16,9 +16,9 @@ import {
 
 /**
  * Numbers of each state, by model. Layers 1 and 4 of 5 keep slots, the others a state: 2 columns of 32 channels of a short
- * convolution, or 3 columns of 80 channels and 6 memories of 8 x 8 of a gated delta rule.
+ * convolution, or 3 columns of 160 channels and 6 memories of 16 x 16 of a gated delta rule.
  */
-const sizes = { lfm2: 2 * 32, qwen3_5: 3 * 80 + 6 * 8 * 8 } as const;
+const sizes = { lfm2: 2 * 32, qwen3_5: 3 * 160 + 6 * 16 * 16 } as const;
 const models = new Map<string, Model>(
   await Promise.all(Object.keys(sizes).map(async (name) => [name, await loadModel(fixture(name))] as const)),
 );
