@@ -18,7 +18,7 @@ import {
  * Numbers of each state, by model. Two layers keep slots, the others a state: 2 columns of 32 channels of a short
  * convolution, or 3 columns of 160 channels and 6 memories of 16 x 16 of a gated delta rule.
  */
-const sizes = { lfm2: [64, 64, 64], qwen3_5: [2016, 2016] } as const;
+const sizes = { lfm2: [64, 64, 64], qwen3_5: [2016, 2016, 2016] } as const;
 const models = new Map<string, Model>(
   await Promise.all(Object.keys(sizes).map(async (name) => [name, await loadModel(fixture(name))] as const)),
 );
@@ -72,7 +72,7 @@ describe.each(Object.entries(sizes))('%s', (NAME, numbers) => {
     ['pyramidal(window=4)', { budget: 14 }],
   ] as const)('%s: the module keeps and says what plain loops do, layer by layer', async (policy, options) => {
     const plain = await loadModel(fixture(NAME), { engine: referenceEngine() }),
-      all = { ids: ids(34, 5), policy, maxNewTokens: 12, logits: 12, ...options };
+      all = { ids: ids(34, 5), policy, maxNewTokens: 12, logits: 20, ...options };
     const [ours, theirs] = [await generate(model, all), await generate(plain, all)];
     expect(ours.report.kept).toEqual(theirs.report.kept);
     expect(ours.report.kept).toHaveLength(2);
