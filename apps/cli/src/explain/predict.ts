@@ -5,7 +5,7 @@ import { isState, signalKey } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
 import { deltaChannels, slotLayers, type Mixer } from '@kv/checkpoints';
 import { planGpu } from '@kv/gpu';
-import { shapeCosts } from '@kv/engine-webgpu';
+import { shapeCosts, withoutKernels } from '@kv/engine-webgpu';
 import type { ShapeCosts } from '@kv/engine-webgpu';
 import {
   keyValueBytes,
@@ -75,8 +75,9 @@ export interface Prediction {
   readonly onDevice?: string;
 }
 
-/** Returns the costs of a model of this shape on a device. */
-export const plannedCosts = (config: ModelConfig): Promise<ShapeCosts> => shapeCosts(planGpu(), config);
+/** Returns the costs of a model of this shape on a device, of its layers with slots alone where it has no others' kernels. */
+export const plannedCosts = (config: ModelConfig): Promise<ShapeCosts> =>
+  shapeCosts(planGpu(), withoutKernels(config) ? slotModel(config) : config);
 
 /**
  * Predicts the costs of a policy. @throws KvError for a length beyond the context, or a budget below what the policy
@@ -108,7 +109,8 @@ export async function predict(
   const question = { length, budget, events, multiplyAdds: prefill };
   const views = viewsActing(policy, 'decode').length > 0 ? readByViews(policy, config, length, form) : undefined;
   const { device, calls } = await onDevice(policy, config, question, costs ?? (await plannedCosts(model)));
-  const refused = hostOnly([policy]);
+  const unknown = withoutKernels(model),
+    refused = unknown === undefined ? hostOnly([policy]) : `devices do not run ${unknown}`;
   return {
     policy: policy.label === '' ? 'full' : policy.label,
     needs: policy.needs.map((signal) => ({ signal: signalKey(signal), cost: signal.cost })),
