@@ -71,13 +71,21 @@ export class FusedPass {
     this.attends =
       headDim % 4 === 0 && decoder.layers.every(({ mixer }) => mixer?.kind !== 'gatedDelta' || runsDelta(mixer));
     this.#mixers = all.map(({ at }, l) => {
-      const { mixer } = decoder.layers[l],
+      const { mixer, sinks } = decoder.layers[l],
         state = slots.length * cacheBytes(kvHeads) + 4 * at,
         window = windows[l] ?? Infinity,
         heads = { queryHeads, kvHeads, headDim, scale, softcap, window: window === Infinity ? 0 : window };
       if (mixer?.kind === 'gatedDelta') return { delta: placeDelta(this.#arena, mixer, state) };
       if (mixer) return { convolution: placeConvolution(this.#arena, mixer, state) };
-      return { attention: { ...heads, layer: at, cache: at * cacheBytes(kvHeads), eight } };
+      return {
+        attention: {
+          ...heads,
+          sinks: sinks ? this.#arena.array(sinks) : 0,
+          layer: at,
+          cache: at * cacheBytes(kvHeads),
+          eight,
+        },
+      };
     });
     this.#loops = new LoadedLoops(pool);
     const batched = new BatchedDecode(pool, decoder, this.#arena, this.#mixers, this.#loops, (...token) =>

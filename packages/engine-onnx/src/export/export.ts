@@ -67,6 +67,11 @@ async function write(
   { weights, positions, attention, inlineBytes }: ResolvedOptions<typeof EXPORT>,
 ): Promise<readonly string[]> {
   expectAllSlots(checkpoint.config, 'exportOnnx', 'graphs are written of models with attention alone');
+  if (checkpoint.config.attention.learnedSinks)
+    throw new KvError(
+      'exportOnnx',
+      `expected heads without sinks, which the graph's attention does not compute, got a model of ${checkpoint.config.architecture}: load it with loadModel`,
+    );
   const { mkdirSync } = builtin('node:fs'),
     external: Record<string, number> = {},
     parts = partsIn(folder);

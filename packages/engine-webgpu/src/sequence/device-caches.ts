@@ -82,13 +82,13 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
     this.context = sequenceContext(model, scope, options, progress);
     [this.decoder, this.#gpu, this.#scope] = [decoder, gpu, scope];
     this.decoded = new DecodedParts(this.device);
-    this.layers = Array.from(
-      { length: config.layers },
-      () =>
+    this.layers = decoder.layers.map(
+      ({ sinks }) =>
         new DeviceLayer(
           config,
           this.device,
           new DeviceCache(config.kvHeads, config.headDim, this.device, this.context.form),
+          sinks,
         ),
     );
     this.shared = new DeviceStates({ query: config.queryHeads, kv: config.kvHeads, layer: 1, model: 1 }, this.device);
