@@ -62,7 +62,7 @@ test.each(modules)(
           });
         const cache = new LayerCache(G, d, new Ledger(), { store, form });
         cache.append(
-          numbers(G * n * d),
+          numbers(G * n * d).map((x) => x + 1.5), // what keys share changes what a sink is worth
           numbers(G * n * d),
           Uint32Array.from({ length: n }, (_, i) => i),
         );
