@@ -27,7 +27,7 @@ const shapes = fc.record({
   n: fc.oneof(fc.constant(0), fc.integer({ min: 1, max: 40 }), fc.integer({ min: 200, max: 500 })),
   held: fc.constantFrom(0.5, 1),
   m: fc.integer({ min: 1, max: rows }),
-  softcap: fc.option(fc.constantFrom(0.5, 20), { nil: undefined }),
+  softcap: fc.option(fc.constantFrom(0.5, 20), { nil: undefined, freq: 1 }),
   window: fc.constantFrom(0, 0, 0, 30, 400),
   views: fc.array(
     fc.record({
