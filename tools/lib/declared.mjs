@@ -6,11 +6,12 @@ import { build } from 'esbuild';
 import { namespaces, piecePackages, published } from './manifests.mjs';
 import { root } from './process.mjs';
 
-/** Options of functions, by package. */
+/** Options of functions, by package, and what models keep. */
 const SCHEMAS = `
 import * as engine from './packages/engine/src/options.ts';
 import * as models from './packages/models/src/options.ts';
 import * as server from './packages/server/src/options.ts';
+export { growthRows } from './tools/lib/model-growth.ts';
 export const schemas = { '@kv/engine': engine, '@kv/models': models, '@kv/server': server };
 `;
 

@@ -3,11 +3,13 @@ import { dirname, join, relative } from 'node:path';
 import { packageFolders, published } from './manifests.mjs';
 import { root } from './process.mjs';
 
-/** READMEs of the root and of every package, those without one left out. */
+/** READMEs of the root and of every package, those without one left out, and documents with tables. */
 export const readmes = () =>
-  [...packageFolders().map((folder) => relative(root, join(folder, 'README.md'))), 'docs/packages.md'].filter((file) =>
-    existsSync(join(root, file)),
-  );
+  [
+    ...packageFolders().map((folder) => relative(root, join(folder, 'README.md'))),
+    'docs/packages.md',
+    'docs/models.md',
+  ].filter((file) => existsSync(join(root, file)));
 
 const BLOCK = /^<!-- begin (\S+) .*-->\n([^]*?)^<!-- end \1 -->$/gm;
 
@@ -63,6 +65,12 @@ const blocks = {
       families.map((family) => [family, ofFamily(family).join('; ')]),
     );
   },
+  /** What a token adds to the caches of a model of each family. */
+  growth: (all) =>
+    table(
+      ['for example', 'what mixes tokens', 'bytes a token (f16)', 'also held', 'what policies evict', 'checkpoints'],
+      all.growthRows(join(root, 'packages/model-testing/fixtures')),
+    ),
   ...Object.fromEntries(
     Object.entries({
       load: ['@kv/models', 'LOAD'],

@@ -13,6 +13,8 @@ from pathlib import Path
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 CL100K = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|%s| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+# Qwen 3.5: words hold combining marks.
+MARKED = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 # Tekken (Mistral Nemo) and o200k (Phi-4-mini): words that change from small to capital letters.
 UPPER, LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 CASED = r"[^\r\n\p{L}\p{N}]?%(U)s*%(L)s+%(s)s|[^\r\n\p{L}\p{N}]?%(U)s+%(L)s*%(s)s|%(n)s| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -24,6 +26,8 @@ PROSE = (
     "so conceived, and so dedicated, can long endure. We're met on a great battle field of that war; it's 1863, November 19.\n\n  It is "
     "altogether fitting and proper that we should do this. Caf\u00e9 na\u00efve \u00fcber Stra\u00dfe \u6587\u5b57 \u4eca\u65e5\u306f \U0001f999 \U0001f600 e\u0301 12,345.67 100%\r\n"
 )
+# Words with combining marks, so often that merges cross them.
+MARKS = PROSE + " \u05e9\u05b8\u05c1\u05dc\u05d5\u05b9\u05dd \u0915\u094d\u0937\u093f \u09b0\u09cd\u09b0 \u0e19\u0e49\u0e33 th\u0301e a\u20e3 \u0301 .\u0301a" * 8
 TEXTS = [
     "", " ", "  ", "\n", "\r\n", "\t\t x", "Hello", " Hello", "  Hello  world ", "Hello, y'all! How are you 'Re I'M?", "we're it's WE'LL",
     "1", "12", "123456789", "3.14 x10\u00b2 \u00bd \u0663\u0664 \u2167", "caf\u00e9 cafe\u0301 \u212bngstr\u00f6m A\u030a", "\u1112\u1161\u11ab \ud55c\uae00", "\uff76\uff9e \ufb01ne",
@@ -34,13 +38,13 @@ TEXTS = [
 ]
 
 
-def byte_level(name, pre, *, normalizer=None, ignore_merges=False, prefix=False, bos=None, extra=(), specials=("<|im_start|>", "<|im_end|>")):
+def byte_level(name, pre, *, normalizer=None, ignore_merges=False, prefix=False, bos=None, extra=(), specials=("<|im_start|>", "<|im_end|>"), prose=PROSE):
     t = Tokenizer(models.BPE(ignore_merges=ignore_merges))
     if normalizer is not None:
         t.normalizer = normalizer
     t.pre_tokenizer = pre
     t.decoder = decoders.ByteLevel()
-    t.train_from_iterator([PROSE] * 3, trainers.BpeTrainer(vocab_size=378 + len(specials), special_tokens=list(specials), initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
+    t.train_from_iterator([prose] * 3, trainers.BpeTrainer(vocab_size=378 + len(specials), special_tokens=list(specials), initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
     t.add_tokens(list(extra))
     if bos:
         t.post_processor = processors.Sequence([processors.ByteLevel(trim_offsets=False), processors.TemplateProcessing(single=f"{bos} $A", special_tokens=[(bos, t.token_to_id(bos))])])
@@ -89,6 +93,9 @@ FLAGS = [
 # The special tokens of LFM2 in their order, and one of LFM2.5 that is part of the text.
 LFM2 = ["<|pad|>", "<|startoftext|>", "<|endoftext|>", "<|fim_pre|>", "<|fim_mid|>", "<|fim_suf|>", "<|im_start|>", "<|im_end|>"]
 LFM2 += [f"<|tool_{part}_{end}|>" for part in ("list", "call", "response") for end in ("start", "end")]
+# Special tokens of Qwen 3.5 in their order, and those that are part of the text.
+QWEN35 = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *(f"<|{name}|>" for name in ("object_ref_start", "object_ref_end", "vision_start", "vision_end", "vision_pad", "image_pad"))]
+QWEN35_TEXT = ["<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>", "<think>", "</think>"]
 KINDS = [
     byte_level("gpt2", pre_tokenizers.ByteLevel(add_prefix_space=True)),
     byte_level("smollm", pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]), extra=FLAGS),
@@ -97,6 +104,7 @@ KINDS = [
     byte_level("tekken", pre_tokenizers.Sequence([split(TEKKEN), plain_bytes()]), ignore_merges=True, bos="<|im_start|>"),
     byte_level("o200k", pre_tokenizers.Sequence([split(O200K), plain_bytes()])),
     byte_level("lfm2", pre_tokenizers.Sequence([split(CL100K % r"\p{N}{1,3}"), plain_bytes()]), ignore_merges=True, bos="<|startoftext|>", specials=LFM2, extra=["<think>"]),
+    byte_level("qwen35", pre_tokenizers.Sequence([split(MARKED), plain_bytes()]), normalizer=normalizers.NFC(), specials=QWEN35, extra=QWEN35_TEXT, prose=MARKS),
     byte_level("folded", pre_tokenizers.ByteLevel(add_prefix_space=False), normalizer=normalizers.Sequence([normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase(), normalizers.Strip()]), extra=FLAGS),
     sentence_piece("llama2", normalizer=normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")]), decoder=llama_decoder()),
     sentence_piece("first", pre=pre_tokenizers.Metaspace(prepend_scheme="first", split=False), decoder=llama_decoder(), extra=FLAGS[:3]),

@@ -171,10 +171,11 @@ describe('byte-level vocabularies', () => {
 
 const real = smollm2File('the vocabulary of SmolLM2');
 
-/** Converters' names for the pre-tokenizers of Llama 3.2 and SmolLM3, Qwen, Mistral Nemo and Phi-4-mini. */
+/** Converters' names for the pre-tokenizers of Llama 3.2 and SmolLM3, Qwen, Qwen 3.5, Mistral Nemo and Phi-4-mini. */
 test.each([
   ['llama3', 'llama-bpe'],
   ['qwen2', 'qwen2'],
+  ['qwen35', 'qwen35'],
   ['tekken', 'tekken'],
   ['o200k', 'gpt-4o'],
 ])('a file that says the words of %s are %s gives the ids and offsets of that tokenizer', (name, pre) => {

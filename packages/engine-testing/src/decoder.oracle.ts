@@ -171,7 +171,7 @@ export function oracleLogits(
               ...(copies && frozen(l, t) && { k: below[t].k, v: below[t].v }),
             };
           });
-    if (heads.length > 0) below = heads;
+    if (!convolved && !linear) below = heads;
     const scale = granite ? n('attention_multiplier') : 1 / Math.sqrt(gemma ? n('query_pre_attn_scalar') : d);
     x = x.map((row, t) => {
       if (frozen(l, t)) return row;

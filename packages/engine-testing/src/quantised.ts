@@ -42,6 +42,10 @@ export const overQuantised = (runtime: Runtime<RunningHostModel>, types: string[
         const { input, ...rest } = await weights.convolution!(layer); // called only where it is
         return { ...rest, input: note(quantised(input)) };
       },
+      async delta(layer) {
+        const { input, ...rest } = await weights.delta!(layer); // called only where it is
+        return { ...rest, input: note(quantised(input)) };
+      },
       async finish(layer) {
         const { output, gateUp, down, ...rest } = await weights.finish(layer);
         return {

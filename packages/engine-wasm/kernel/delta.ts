@@ -1,8 +1,18 @@
 // @ts-nocheck: AssemblyScript, not TypeScript
-// The gated delta rule, to the bit that of @kv/engine's gatedDelta: nothing is fused, and sums have its order. Heads are
-// multiples of four numbers wide.
+// The gated delta rule, as @kv/engine's gatedDelta: in FORM 0, where nothing is fused, to the bit. Heads are multiples of four
+// numbers wide. What a row gets does not depend on the rows that come with it, in any form.
 
-import { plainExp4, plainSigmoid4, plainSoftplus4, sum4 } from "./forms";
+import { fma, plainExp4, plainSigmoid4, plainSoftplus4, sum4, zeros } from "./forms";
+
+/** Rows that go through a head at a time, so that what is made of them stays in the first-level cache. */
+const SOME: usize = 32;
+/** Channels of a memory that are worked on together: a line. */
+const LINE: usize = 32;
+
+/** Bytes of scratch of `deltaPiece`: q, k and v of some rows, two gates of each, and some channels of a memory. */
+export function deltaScratch(keyDim: usize, valueDim: usize): usize {
+  return 4 * SOME * (2 * keyDim + valueDim + 2) + 4 * LINE * keyDim;
+}
 
 /** x / sqrt(sum of x² + 1e-6), times `by`, in place. */
 function unit(x: usize, width: usize, by: f32): void {
@@ -12,85 +22,123 @@ function unit(x: usize, width: usize, by: f32): void {
   for (let i = x; i < x + 4 * width; i += 16) v128.store(i, f32x4.mul(v128.load(i), scale));
 }
 
+/** Where the row lies that comes `j` after the first one that a kernel of this length reads for row r. */
+// @ts-ignore: decorator
+@inline
+function rowBefore(x: usize, ldx: usize, state: usize, row: usize, r: usize, j: usize, length: usize): usize {
+  return r + j + 1 < length ? state + (r + j) * row : x + (r + j + 1 - length) * ldx;
+}
+
 /**
- * Channels [from, from + width) of rows' convolution and its SiLU: taps `[length, channels]` of a row and those before it,
- * of which `state` `[length - 1, channels]` has the last; it has those of the last rows then. With `by` other than 0 the
- * channels are a head of q or k, which is normed and multiplied by it.
+ * `width` channels of the convolution of rows [from, to) and its SiLU, next to each other at `out`: taps `[length, channels]` of
+ * a row and those before it, of which `state` `[length - 1, channels]` has those before the first. x, state and taps point at
+ * the first of these channels.
  */
-function convolveHead(x: usize, ldx: usize, rows: usize, out: usize, ldo: usize, channels: usize, state: usize, taps: usize, length: usize, from: usize, width: usize, by: f32): void {
-  const row = channels << 2, last = (length - 1) * row, start = from << 2, end = start + (width << 2);
-  for (let r: usize = 0; r < rows; r++, x += ldx, out += ldo) {
-    for (let i = start; i < end; i += 16) {
-      let sum = f32x4.splat(0);
-      for (let j = i; j < last + i; j += row) sum = f32x4.add(sum, f32x4.mul(v128.load(taps + j), v128.load(state + j)));
-      sum = f32x4.add(sum, f32x4.mul(v128.load(taps + last + i), v128.load(x + i)));
-      v128.store(out + i, f32x4.mul(sum, plainSigmoid4(sum)));
-      if (last == 0) continue;
-      for (let j = i; j + row < last + i; j += row) v128.store(state + j, v128.load(state + j + row));
-      v128.store(state + last - row + i, v128.load(x + i));
+function convolveHead(x: usize, ldx: usize, from: usize, to: usize, out: usize, width: usize, channels: usize, state: usize, taps: usize, length: usize): void {
+  const row = channels << 2, end = width << 2;
+  for (let r = from; r < to; r++, out += end) {
+    let i: usize = 0;
+    for (; i + 32 <= end; i += 32) {
+      let a = f32x4.splat(0), b = a;
+      for (let j: usize = 0, tap = taps + i; j < length; j++, tap += row) {
+        const at = rowBefore(x, ldx, state, row, r, j, length) + i;
+        a = f32x4.add(a, f32x4.mul(v128.load(tap), v128.load(at)));
+        b = f32x4.add(b, f32x4.mul(v128.load(tap, 16), v128.load(at, 16)));
+      }
+      a = f32x4.mul(a, plainSigmoid4(a));
+      b = f32x4.mul(b, plainSigmoid4(b));
+      v128.store(out + i, a);
+      v128.store(out + i, b, 16);
     }
-    if (by != 0) unit(out + start, width, by);
+    for (; i < end; i += 16) {
+      let a = f32x4.splat(0);
+      for (let j: usize = 0, tap = taps + i; j < length; j++, tap += row)
+        a = f32x4.add(a, f32x4.mul(v128.load(tap), v128.load(rowBefore(x, ldx, state, row, r, j, length) + i)));
+      v128.store(out + i, f32x4.mul(a, plainSigmoid4(a)));
+    }
   }
 }
 
-/** Piece of the convolution of rows `[q | k | v]`: a head of q, of k or of v. */
-export function convolvePiece(piece: usize, x: usize, ldx: usize, rows: usize, out: usize, ldo: usize, keyHeads: usize, keyDim: usize, channels: usize, valueDim: usize, state: usize, taps: usize, length: usize): void {
-  const keys: usize = 2 * keyHeads, key = piece < keys;
-  const by: f32 = !key ? 0 : piece < keyHeads ? <f32>(1 / sqrt<f64>(<f64>keyDim)) : 1;
-  convolveHead(x, ldx, rows, out, ldo, channels, state, taps, length,
-    key ? piece * keyDim : keys * keyDim + (piece - keys) * valueDim, key ? keyDim : valueDim, by);
+/** The last rows become the columns of the state. */
+function keepColumns(x: usize, ldx: usize, rows: usize, width: usize, channels: usize, state: usize, length: usize): void {
+  for (let j: usize = 0; j + 1 < length; j++)
+    memory.copy(state + 4 * j * channels, rowBefore(x, ldx, state, 4 * channels, rows, j, length), 4 * width);
 }
 
-/** Channels of a memory that are worked on together: a line. */
-const LINE: usize = 16;
-
-/** Four of each row's results of a token: `s` of the decayed memory, corrected by k times d; read by q. */
-// @ts-ignore: decorator
-@inline
-function corrected(s: usize, g: v128, k: v128, d: v128): v128 {
-  const next = f32x4.add(f32x4.mul(g, v128.load(s)), f32x4.mul(k, d));
-  v128.store(s, next);
-  return next;
-}
-
-/** A token's step of `wide` (16 or fewer) channels of a memory, at s, rows of `ld` bytes: o gets S^T q. */
-function step16(s: usize, ld: usize, q: usize, k: usize, v: usize, keyDim: usize, g: v128, beta: v128, o: usize): void {
-  let m0 = f32x4.splat(0), m1 = m0, m2 = m0, m3 = m0;
+/** A row's step of 32 channels of a memory at s, whose rows are `ld` bytes apart: o gets S^T q. */
+function step32(s: usize, ld: usize, q: usize, k: usize, v: usize, keyDim: usize, gate: usize, o: usize): void {
+  const none = zeros();
+  let m0 = v128.load(none), m1 = v128.load(none, 16), m2 = m0, m3 = m1, m4 = m0, m5 = m1, m6 = m0, m7 = m1;
   const end = k + 4 * keyDim;
   for (let i = k, at = s; i < end; i += 4, at += ld) {
     const x = v128.load32_splat(i);
-    m0 = f32x4.add(m0, f32x4.mul(v128.load(at), x));
-    m1 = f32x4.add(m1, f32x4.mul(v128.load(at, 16), x));
-    m2 = f32x4.add(m2, f32x4.mul(v128.load(at, 32), x));
-    m3 = f32x4.add(m3, f32x4.mul(v128.load(at, 48), x));
+    m0 = fma(v128.load(at), x, m0); m1 = fma(v128.load(at, 16), x, m1);
+    m2 = fma(v128.load(at, 32), x, m2); m3 = fma(v128.load(at, 48), x, m3);
+    m4 = fma(v128.load(at, 64), x, m4); m5 = fma(v128.load(at, 80), x, m5);
+    m6 = fma(v128.load(at, 96), x, m6); m7 = fma(v128.load(at, 112), x, m7);
   }
-  m0 = f32x4.mul(beta, f32x4.sub(v128.load(v), f32x4.mul(g, m0)));
-  m1 = f32x4.mul(beta, f32x4.sub(v128.load(v, 16), f32x4.mul(g, m1)));
-  m2 = f32x4.mul(beta, f32x4.sub(v128.load(v, 32), f32x4.mul(g, m2)));
-  m3 = f32x4.mul(beta, f32x4.sub(v128.load(v, 48), f32x4.mul(g, m3)));
-  let o0 = f32x4.splat(0), o1 = o0, o2 = o0, o3 = o0;
+  const beta = v128.load32_splat(gate, 4), decay = v128.load32_splat(gate);
+  m0 = f32x4.mul(beta, f32x4.sub(v128.load(v), f32x4.mul(decay, m0)));
+  m1 = f32x4.mul(beta, f32x4.sub(v128.load(v, 16), f32x4.mul(decay, m1)));
+  m2 = f32x4.mul(beta, f32x4.sub(v128.load(v, 32), f32x4.mul(decay, m2)));
+  m3 = f32x4.mul(beta, f32x4.sub(v128.load(v, 48), f32x4.mul(decay, m3)));
+  m4 = f32x4.mul(beta, f32x4.sub(v128.load(v, 64), f32x4.mul(decay, m4)));
+  m5 = f32x4.mul(beta, f32x4.sub(v128.load(v, 80), f32x4.mul(decay, m5)));
+  m6 = f32x4.mul(beta, f32x4.sub(v128.load(v, 96), f32x4.mul(decay, m6)));
+  m7 = f32x4.mul(beta, f32x4.sub(v128.load(v, 112), f32x4.mul(decay, m7)));
+  let o0 = v128.load(none), o1 = v128.load(none, 16), o2 = o0, o3 = o1, o4 = o0, o5 = o1, o6 = o0, o7 = o1;
   for (let i = k, at = s; i < end; i += 4, q += 4, at += ld) {
-    const x = v128.load32_splat(i), y = v128.load32_splat(q);
-    o0 = f32x4.add(o0, f32x4.mul(corrected(at, g, x, m0), y));
-    o1 = f32x4.add(o1, f32x4.mul(corrected(at + 16, g, x, m1), y));
-    o2 = f32x4.add(o2, f32x4.mul(corrected(at + 32, g, x, m2), y));
-    o3 = f32x4.add(o3, f32x4.mul(corrected(at + 48, g, x, m3), y));
+    const x = v128.load32_splat(i), y = v128.load32_splat(q), g = v128.load32_splat(gate);
+    const s0 = fma(x, m0, f32x4.mul(g, v128.load(at))), s1 = fma(x, m1, f32x4.mul(g, v128.load(at, 16)));
+    v128.store(at, s0); v128.store(at, s1, 16);
+    const s2 = fma(x, m2, f32x4.mul(g, v128.load(at, 32))), s3 = fma(x, m3, f32x4.mul(g, v128.load(at, 48)));
+    v128.store(at, s2, 32); v128.store(at, s3, 48);
+    const s4 = fma(x, m4, f32x4.mul(g, v128.load(at, 64))), s5 = fma(x, m5, f32x4.mul(g, v128.load(at, 80)));
+    v128.store(at, s4, 64); v128.store(at, s5, 80);
+    const s6 = fma(x, m6, f32x4.mul(g, v128.load(at, 96))), s7 = fma(x, m7, f32x4.mul(g, v128.load(at, 112)));
+    v128.store(at, s6, 96); v128.store(at, s7, 112);
+    o0 = fma(s0, y, o0); o1 = fma(s1, y, o1);
+    o2 = fma(s2, y, o2); o3 = fma(s3, y, o3);
+    o4 = fma(s4, y, o4); o5 = fma(s5, y, o5);
+    o6 = fma(s6, y, o6); o7 = fma(s7, y, o7);
   }
-  v128.store(o, o0);
-  v128.store(o, o1, 16);
-  v128.store(o, o2, 32);
-  v128.store(o, o3, 48);
+  v128.store(o, o0); v128.store(o, o1, 16);
+  v128.store(o, o2, 32); v128.store(o, o3, 48);
+  v128.store(o, o4, 64); v128.store(o, o5, 80);
+  v128.store(o, o6, 96); v128.store(o, o7, 112);
 }
 
 /** The same of four channels. */
-function step4(s: usize, ld: usize, q: usize, k: usize, v: usize, keyDim: usize, g: v128, beta: v128, o: usize): void {
+function step4(s: usize, ld: usize, q: usize, k: usize, v: usize, keyDim: usize, gate: usize, o: usize): void {
+  const g = v128.load32_splat(gate), beta = v128.load32_splat(gate, 4);
   let m = f32x4.splat(0), read = m;
   const end = k + 4 * keyDim;
-  for (let i = k, at = s; i < end; i += 4, at += ld) m = f32x4.add(m, f32x4.mul(v128.load(at), v128.load32_splat(i)));
+  for (let i = k, at = s; i < end; i += 4, at += ld) m = fma(v128.load(at), v128.load32_splat(i), m);
   m = f32x4.mul(beta, f32x4.sub(v128.load(v), f32x4.mul(g, m)));
-  for (let i = k, at = s; i < end; i += 4, q += 4, at += ld)
-    read = f32x4.add(read, f32x4.mul(corrected(at, g, v128.load32_splat(i), m), v128.load32_splat(q)));
+  for (let i = k, at = s; i < end; i += 4, q += 4, at += ld) {
+    const next = fma(v128.load32_splat(i), m, f32x4.mul(g, v128.load(at)));
+    v128.store(at, next);
+    read = fma(next, v128.load32_splat(q), read);
+  }
   v128.store(o, read);
+}
+
+/** Rows' steps of a memory `[keyDim, valueDim]` at s: q, k and v next to each other, two gates of each row, a line of scratch. */
+function remember(rows: usize, q: usize, k: usize, v: usize, gates: usize, out: usize, ldo: usize, s: usize, keyDim: usize, valueDim: usize, line: usize): void {
+  const ld = 4 * valueDim, ldk = 4 * keyDim;
+  let c: usize = 0;
+  for (; c + LINE <= valueDim; c += LINE) {
+    const at = s + 4 * c;
+    // many rows work on a copy: where they lie, the lines share few places of the first-level cache
+    const moved = rows > 1, to = moved ? line : at, by = moved ? 4 * LINE : ld;
+    if (moved) for (let i: usize = 0; i < keyDim; i++) memory.copy(line + 4 * LINE * i, at + ld * i, 4 * LINE);
+    for (let r: usize = 0; r < rows; r++)
+      step32(to, by, q + r * ldk, k + r * ldk, v + r * ld + 4 * c, keyDim, gates + 8 * r, out + r * ldo + 4 * c);
+    if (moved) for (let i: usize = 0; i < keyDim; i++) memory.copy(at + ld * i, line + 4 * LINE * i, 4 * LINE);
+  }
+  for (; c < valueDim; c += 4)
+    for (let r: usize = 0; r < rows; r++)
+      step4(s + 4 * c, ld, q + r * ldk, k + r * ldk, v + r * ld + 4 * c, keyDim, gates + 8 * r, out + r * ldo + 4 * c);
 }
 
 /** o / sqrt(mean of o² + eps) * gain * silu(z), in place. */
@@ -105,36 +153,44 @@ function finish(o: usize, z: usize, width: usize, gain: usize, eps: f32): void {
 }
 
 /**
- * Value head h of rows, which change its memory `[keyDim, valueDim]` at s one after the other. q, k, v: its channels of the
- * first row after the convolution, rows `ldx` bytes apart; z, b and a: of the projection, `ldp` apart. rule: decay and time bias
- * of all heads, then the gain. `line` holds some channels of the memory of many rows.
+ * A key head of rows `[q | k | v | z | b | a]`, one after the other, with the value heads that read it: every key head's
+ * channels and memories are its own. state: columns `[length - 1, channels]`, then memories `[heads, keyDim, valueDim]`.
+ * rule: decay and time bias of all heads, then the gain.
  */
-export function deltaHead(h: usize, rows: usize, q: usize, k: usize, v: usize, ldx: usize, z: usize, b: usize, a: usize, ldp: usize, out: usize, ldo: usize, s: usize, heads: usize, keyDim: usize, valueDim: usize, rule: usize, eps: f32, line: usize): void {
-  const decay = load<f32>(rule + 4 * h), bias = load<f32>(rule + 4 * (heads + h)), gain = rule + 8 * heads, ld = 4 * valueDim;
-  // e^(decay softplus(a + bias)) and sigmoid(b) of every row
-  const gates = line + 64 * keyDim;
-  for (let r: usize = 0; r < rows; r++) {
-    const time = plainSoftplus4(f32x4.splat(load<f32>(a + r * ldp) + bias));
-    v128.store(gates + 32 * r, plainExp4(f32x4.mul(f32x4.splat(decay), time)));
-    v128.store(gates + 32 * r, plainSigmoid4(v128.load32_splat(b + r * ldp)), 16);
+export function deltaPiece(key: usize, rows: usize, x: usize, ldx: usize, out: usize, ldo: usize, keyHeads: usize, keyDim: usize, heads: usize, valueDim: usize, state: usize, taps: usize, length: usize, rule: usize, eps: f32, tiled: bool, scratch: usize): void {
+  const keys = 4 * keyHeads * keyDim, channels = 2 * keyHeads * keyDim + heads * valueDim, group = heads / keyHeads;
+  const z = x + 4 * channels, b = z + 4 * heads * valueDim, a = b + 4 * heads, memories = state + 4 * (length - 1) * channels;
+  const q = scratch, k = q + 4 * SOME * keyDim, v = k + 4 * SOME * keyDim, gates = v + 4 * SOME * valueDim, line = gates + 8 * SOME;
+  const qAt = 4 * key * keyDim, kAt = keys + qAt;
+  for (let first: usize = 0; first < rows; first += SOME) {
+    const to = min(first + SOME, rows), some = to - first;
+    convolveHead(x + qAt, ldx, first, to, q, keyDim, channels, state + qAt, taps + qAt, length);
+    convolveHead(x + kAt, ldx, first, to, k, keyDim, channels, state + kAt, taps + kAt, length);
+    const by = <f32>(1 / sqrt<f64>(<f64>keyDim));
+    for (let r: usize = 0; r < some; r++) {
+      unit(q + 4 * r * keyDim, keyDim, by);
+      unit(k + 4 * r * keyDim, keyDim, 1);
+    }
+    for (let i: usize = 0; i < group; i++) {
+      const h = tiled ? key + i * keyHeads : key * group + i, vAt = 2 * keys + 4 * h * valueDim;
+      convolveHead(x + vAt, ldx, first, to, v, valueDim, channels, state + vAt, taps + vAt, length);
+      // e^(decay softplus(a + bias)) and sigmoid(b)
+      const decay = f32x4.splat(load<f32>(rule + 4 * h)), bias = load<f32>(rule + 4 * (heads + h)), at = first * ldx + 4 * h;
+      for (let r: usize = 0; r < some; r++) {
+        const time = plainSoftplus4(f32x4.splat(load<f32>(a + at + r * ldx) + bias));
+        v128.store32_lane(gates + 8 * r, plainExp4(f32x4.mul(decay, time)), 0);
+        v128.store32_lane(gates + 8 * r, plainSigmoid4(v128.load32_splat(b + at + r * ldx)), 0, 4);
+      }
+      const o = out + first * ldo + 4 * h * valueDim;
+      remember(some, q, k, v, gates, o, ldo, memories + 4 * h * keyDim * valueDim, keyDim, valueDim, line);
+      for (let r: usize = 0; r < some; r++)
+        finish(o + r * ldo, z + (first + r) * ldx + 4 * h * valueDim, valueDim, rule + 8 * heads, eps);
+    }
   }
-  let c: usize = 0;
-  for (; c + LINE <= valueDim; c += LINE) {
-    const at = s + 4 * c;
-    // in the first-level cache for many rows: where it lies, its lines share few places there
-    const moved = rows > 1, to = moved ? line : at, by: usize = moved ? 64 : ld;
-    if (moved) for (let i: usize = 0; i < keyDim; i++) memory.copy(line + 64 * i, at + ld * i, 64);
-    for (let r: usize = 0; r < rows; r++)
-      step16(to, by, q + r * ldx, k + r * ldx, v + r * ldx + 4 * c, keyDim, v128.load(gates + 32 * r), v128.load(gates + 32 * r, 16), out + r * ldo + 4 * c);
-    if (moved) for (let i: usize = 0; i < keyDim; i++) memory.copy(at + ld * i, line + 64 * i, 64);
+  keepColumns(x + qAt, ldx, rows, keyDim, channels, state + qAt, length);
+  keepColumns(x + kAt, ldx, rows, keyDim, channels, state + kAt, length);
+  for (let i: usize = 0; i < group; i++) {
+    const vAt = 2 * keys + 4 * (tiled ? key + i * keyHeads : key * group + i) * valueDim;
+    keepColumns(x + vAt, ldx, rows, valueDim, channels, state + vAt, length);
   }
-  for (; c < valueDim; c += 4)
-    for (let r: usize = 0; r < rows; r++)
-      step4(s + 4 * c, ld, q + r * ldx, k + r * ldx, v + r * ldx + 4 * c, keyDim, v128.load(gates + 32 * r), v128.load(gates + 32 * r, 16), out + r * ldo + 4 * c);
-  for (let r: usize = 0; r < rows; r++) finish(out + r * ldo, z + r * ldp, valueDim, gain, eps);
-}
-
-/** Bytes of `line`, for so many rows. */
-export function lineBytes(keyDim: usize, rows: usize): usize {
-  return 64 * keyDim + 32 * rows;
 }

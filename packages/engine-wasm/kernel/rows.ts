@@ -63,8 +63,7 @@ export function convolve(x: usize, out: usize, channels: usize, state: usize, ta
     let sum = f32x4.splat(0);
     for (let j = i; j < last + i; j += row) sum = f32x4.add(sum, f32x4.mul(v128.load(taps + j), v128.load(state + j)));
     sum = f32x4.add(sum, f32x4.mul(v128.load(taps + last + i), z));
-    if (bias) sum = f32x4.add(sum, v128.load(bias + i));
-    v128.store(out + i, f32x4.mul(v128.load(x + row + i), sum));
+    v128.store(out + i, f32x4.mul(v128.load(x + row + i), f32x4.add(sum, v128.load(bias + i))));
     if (last == 0) continue;
     for (let j = i; j + row < last + i; j += row) v128.store(state + j, v128.load(state + j + row));
     v128.store(state + last - row + i, z);
@@ -74,8 +73,7 @@ export function convolve(x: usize, out: usize, channels: usize, state: usize, ta
     let sum: f32 = 0;
     for (let j = i; j < last + i; j += row) sum += load<f32>(taps + j) * load<f32>(state + j);
     sum += load<f32>(taps + last + i) * z;
-    if (bias) sum += load<f32>(bias + i);
-    store<f32>(out + i, load<f32>(x + row + i) * sum);
+    store<f32>(out + i, load<f32>(x + row + i) * (sum + load<f32>(bias + i)));
     if (last == 0) continue;
     for (let j = i; j + row < last + i; j += row) store<f32>(state + j, load<f32>(state + j + row));
     store<f32>(state + last - row + i, z);

@@ -2,7 +2,7 @@
 // Runs code: words that src/wasm/code.ts writes. All threads run the same code; an operation says whose part it is.
 
 import { append, attendPiece, attendRows, attendToken, joinToken, packCache, tokenPieces } from "./attend";
-import { convolvePiece, deltaHead } from "./delta";
+import { deltaPiece } from "./delta";
 import { XB } from "./forms";
 import { attend, centre, errors, gram, mass, mix, norms, quadratic, tops } from "./host";
 import { BF16 } from "./kinds";
@@ -13,7 +13,7 @@ import { ME, barrier, claim, command, nextCommand, shareFrom, shareTo, word } fr
 import { META } from "./unpacked";
 
 const BARRIER = 1, NORM = 2, QUANTISE = 3, PRODUCT = 4, GATED = 5, GATE = 6, ADD = 7, ROPE = 8, BEND = 9, APPEND = 10,
-  TOKEN = 11, JOIN = 12, PACK = 13, ATTEND = 14, QUERIES = 15, TOKENS = 16, JOINS = 17, FOLD = 18, MIX = 19, GRAM = 20, QUADRATIC = 21, SHOW = 22, LOOP = 23, CONVOLVE = 24, HEADS = 25, DELTA = 26;
+  TOKEN = 11, JOIN = 12, PACK = 13, ATTEND = 14, QUERIES = 15, TOKENS = 16, JOINS = 17, FOLD = 18, MIX = 19, GRAM = 20, QUADRATIC = 21, SHOW = 22, LOOP = 23, CONVOLVE = 24, DELTA = 25;
 
 /** Added to the kind of a product whose activations stay f32. */
 const EXACT: i32 = 256;
@@ -225,24 +225,12 @@ function convolutions(): void {
     convolve(at(2) + r * w(3), at(4) + r * w(5), w(6), <usize>load<u32>(cacheOf(r)), w(7), w(8), w(9), from, to);
 }
 
-/** Convolution of rows `[q | k | v]` before a delta rule: heads, of rows one after the other or each with its own state. */
-function convolvedHeads(): void {
-  const heads = 2 * w(6) + w(9), rows = APART ? 1 : <usize>M, all = <i32>(heads * (<usize>M / rows));
-  for (let piece = claim(all); piece >= 0; piece = claim(all)) {
-    const r = <usize>piece / heads;
-    convolvePiece(<usize>piece % heads, at(2) + r * w(3), w(3), rows, at(4) + r * w(5), w(5), w(6), w(7), w(8), w(10), <usize>load<u32>(cacheOf(r)), w(11), w(12));
-  }
-}
-
-/** A delta rule of rows: value heads, of rows one after the other or each with its own state. */
+/** A delta rule of rows, one after the other or each with its own state: key heads, with the value heads that read them. */
 function deltas(): void {
-  const keyHeads = w(8), keyDim = w(9), heads = w(10), valueDim = w(11), rows = APART ? 1 : <usize>M, all = <i32>(heads * (<usize>M / rows));
-  for (let piece = claim(all); piece >= 0; piece = claim(all)) {
-    const r = <usize>piece / heads, h = <usize>piece % heads, key = w(16) ? h % keyHeads : h * keyHeads / heads;
-    const mixed = at(2) + r * w(3), row = at(4) + r * w(5), z = row + 4 * w(12), b = z + 4 * heads * valueDim + 4 * h;
-    const q = mixed + 4 * key * keyDim, k = q + 4 * keyHeads * keyDim, v = mixed + 8 * keyHeads * keyDim + 4 * h * valueDim;
-    const s = <usize>load<u32>(cacheOf(r)) + w(13) + 4 * h * keyDim * valueDim;
-    deltaHead(h, rows, q, k, v, w(3), z + 4 * h * valueDim, b, b + 4 * heads, w(5), at(6) + 4 * h * valueDim + r * w(7), w(7), s, heads, keyDim, valueDim, w(14), real(15), at(17));
+  const keyHeads = w(6), rows = APART ? 1 : <usize>M, pieces = <i32>(keyHeads * (<usize>M / rows));
+  for (let piece = claim(pieces); piece >= 0; piece = claim(pieces)) {
+    const r = <usize>piece / keyHeads;
+    deltaPiece(<usize>piece % keyHeads, rows, at(2) + r * w(3), w(3), at(4) + r * w(5), w(5), keyHeads, w(7), w(8), w(9), <usize>load<u32>(cacheOf(r)), w(10), w(11), w(12), real(13), w(14) != 0, at(15));
   }
 }
 
@@ -360,13 +348,9 @@ function run(): void {
         convolutions();
         PC += 40;
         break;
-      case HEADS:
-        convolvedHeads();
-        PC += 52;
-        break;
       case DELTA:
         deltas();
-        PC += 72;
+        PC += 64;
         break;
       default: // QUERIES
         if (QUERIES_AT) {

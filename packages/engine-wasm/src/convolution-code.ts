@@ -8,7 +8,7 @@ import type { WeightArena } from './weight-arena.ts';
 export interface ConvolutionShape {
   readonly channels: number;
   readonly length: number;
-  /** Addresses of its taps `[length, channels]` and of its bias, 0 for none. */
+  /** Addresses of its taps `[length, channels]` and of its bias. */
   readonly taps: number;
   readonly bias: number;
   /** Bytes from the first cache to the word that holds the address of its state. */
@@ -24,7 +24,7 @@ export const placeConvolution = (
   channels,
   length,
   taps: arena.array(taps),
-  bias: bias ? arena.array(bias) : 0,
+  bias: arena.array(bias),
   state,
 });
 

@@ -6,10 +6,7 @@ import type { WeightArena } from './weight-arena.ts';
 
 /** A layer's gated delta rule. */
 export interface DeltaShape
-  extends Pick<
-    DeltaRule,
-    'keyHeads' | 'valueHeads' | 'keyDim' | 'valueDim' | 'length' | 'channels' | 'eps' | 'keyHeadOf'
-  > {
+  extends Pick<DeltaRule, 'keyHeads' | 'valueHeads' | 'keyDim' | 'valueDim' | 'length' | 'eps' | 'keyHeadOf'> {
   /** Addresses of its taps `[length, channels]`, and of decay, time bias and gain one after the other. */
   readonly taps: number;
   readonly rule: number;
@@ -34,32 +31,18 @@ export const placeDelta = (
 });
 
 /**
- * Writes the gated delta rule of rows `[q | k | v | z | b | a]`: threads claim heads, of q, k and v for the convolution and of
- * v for the memory, and take them through all rows. The memory takes valueHeads * keyDim * valueDim * 3 multiply-adds a
- * token.
+ * Writes the gated delta rule of rows `[q | k | v | z | b | a]`: threads claim key heads, each with the value heads that read
+ * it. A token's recurrence takes 3 * valueHeads * keyDim * valueDim multiply-adds; in chunks, which trade it for products of
+ * matrices, it would take twice as many.
  */
 export function writeDelta(code: CodeStream, x: BufferSlice, shape: DeltaShape): BufferSlice {
-  const { keyHeads, valueHeads, keyDim, valueDim, length, channels, taps, rule, eps, state } = shape,
-    { layout, rows } = code,
-    mixed = code.value(channels, true),
+  const { keyHeads, valueHeads, keyDim, valueDim, length, taps, rule, eps, state, keyHeadOf } = shape,
+    { layout, sizes } = code,
     out = code.value(valueHeads * valueDim, true),
-    // a line of each row of a memory, and two gates of each token
-    scratch = layout.take(2, 64 * keyDim + 32 * rows);
-  code.use([[x, 'all']], [[mixed, 'pieces']], true);
-  code.put(ops.heads, state, at(x), x.stride, at(mixed), mixed.stride, keyHeads, keyDim, channels, valueHeads);
-  code.put(valueDim, taps, length);
-  code.use(
-    [
-      [mixed, 'all'],
-      [x, 'all'],
-    ],
-    [[out, 'pieces']],
-    true,
-  );
-  code.put(ops.delta, state, at(mixed), mixed.stride, at(x), x.stride, at(out), out.stride, keyHeads, keyDim);
-  code.put(valueHeads, valueDim, channels, 4 * (length - 1) * channels, rule, real(eps));
-  code.put(Number(shape.keyHeadOf === 'tiled'), scratch.at + 2);
+    scratch = layout.take(2, sizes.deltaScratch(keyDim, valueDim));
+  code.use([[x, 'all']], [[out, 'pieces']], true);
+  code.put(ops.delta, state, at(x), x.stride, at(out), out.stride, keyHeads, keyDim, valueHeads, valueDim);
+  code.put(taps, length, rule, real(eps), Number(keyHeadOf === 'tiled'), scratch.at + 2);
   layout.give(scratch);
-  layout.give(mixed.room);
   return out;
 }

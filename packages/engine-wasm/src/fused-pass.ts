@@ -68,15 +68,14 @@ export class FusedPass {
       { scale, softcap, windows } = attention;
     const eight = !exact && pool.kernels.eights(headDim) !== 0;
     this.#eight = eight;
-    this.attends =
-      headDim % 4 === 0 && decoder.layers.every(({ mixer }) => mixer?.kind !== 'gatedDelta' || runsDelta(mixer));
+    this.attends = headDim % 4 === 0 && decoder.layers.every(({ delta }) => !delta || runsDelta(delta));
     this.#mixers = all.map(({ at }, l) => {
-      const { mixer, sinks } = decoder.layers[l],
+      const { convolution, delta, sinks } = decoder.layers[l],
         state = slots.length * cacheBytes(kvHeads) + 4 * at,
         window = windows[l] ?? Infinity,
         heads = { queryHeads, kvHeads, headDim, scale, softcap, window: window === Infinity ? 0 : window };
-      if (mixer?.kind === 'gatedDelta') return { delta: placeDelta(this.#arena, mixer, state) };
-      if (mixer) return { convolution: placeConvolution(this.#arena, mixer, state) };
+      if (delta) return { delta: placeDelta(this.#arena, delta, state) };
+      if (convolution) return { convolution: placeConvolution(this.#arena, convolution, state) };
       return {
         attention: {
           ...heads,
@@ -139,7 +138,7 @@ export class FusedPass {
         const first = slotsBefore[from],
           held = (caches.layers[first]?.cache.length ?? 0) + ids.length,
           together = afterLayers ? layersTogether(slotModel(config), held, caches.context.form) : all;
-        // up to the layer after so many that keep slots
+        // ends with the last layer that keeps slots of those whose events run together
         to = Math.min((slots[first + together - 1] ?? all) + 1, all, nextFrozen(frozen, from));
         await this.#block(run, x, [from, to], { frozen: frozen[from], copied, unread });
         const end = slotsBefore[to];

@@ -26,8 +26,7 @@ export const ops = {
   show: 22,
   loop: 23,
   convolve: 24,
-  heads: 25,
-  delta: 26,
+  delta: 25,
 } as const;
 
 /** How threads divide an operation on rows: each does all, or a share of rows or (for one row) of columns. */

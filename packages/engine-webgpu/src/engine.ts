@@ -41,6 +41,8 @@ export interface DeviceRunnable extends PreparedProgram {
    * program.
    */
   matrix(matrix: Matrix): DeviceMatrix;
+  /** Returns an array on the device, uploaded once and freed with the program. */
+  array(numbers: Float32Array, shape: readonly number[]): Tensor;
   /** Returns the weight of the product of this name. @throws KvError where the program has none */
   weight(name: string): DeviceMatrix;
 }
@@ -89,7 +91,8 @@ export function prepareProgram(
 }
 
 function runnable(program: Program, weights: OpenScope, upload: (of: Matrix) => DeviceMatrix): DeviceRunnable {
-  const uploaded = new WeakMap<Matrix, DeviceMatrix>();
+  const uploaded = new WeakMap<Matrix, DeviceMatrix>(),
+    arrays = new WeakMap<Float32Array, Tensor>();
   const matrix: DeviceRunnable['matrix'] = (of) => {
     const found = uploaded.get(of) ?? upload(of);
     uploaded.set(of, found);
@@ -132,6 +135,11 @@ function runnable(program: Program, weights: OpenScope, upload: (of: Matrix) => 
   return {
     encode,
     matrix,
+    array(numbers, shape) {
+      const found = arrays.get(numbers) ?? weights.commands.upload(numbers, shape);
+      arrays.set(numbers, found);
+      return found;
+    },
     weight(of) {
       const found = products.get(of);
       if (found === undefined)

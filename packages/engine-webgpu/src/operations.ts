@@ -8,6 +8,7 @@ import { add } from './kernels/add.wgsl.ts';
 import { append } from './kernels/append.wgsl.ts';
 import { argmax } from './kernels/argmax.wgsl.ts';
 import { compact, COMPACT_CHANNELS, gather } from './kernels/compact.wgsl.ts';
+import { convolution } from './kernels/convolution.wgsl.ts';
 import { embedding } from './kernels/embedding.wgsl.ts';
 import { gatedKernel } from './kernels/gated.wgsl.ts';
 import { heads } from './kernels/heads.wgsl.ts';
@@ -136,6 +137,37 @@ export function encodeSoftcap(commands: Commands, x: DeviceRowView, m: number, c
   const { width } = x,
     out = fresh(commands, m, width);
   dispatch(commands, softcap, { x: readRows(x, m), out: out.tensor }, { ...at(x), width, cap }, m * width);
+  return out;
+}
+
+/** The kernel of a short convolution on the device: taps `[L, channels]`, bias `[channels]`. */
+export interface DeviceConvolution {
+  readonly taps: Tensor;
+  readonly bias: Tensor;
+}
+
+/**
+ * Records the gated short convolution of m rows `[B | C | u]`, after tokens whose z is in `state [L - 1, channels]`, to
+ * `[m, channels]`; `next` receives z of the last tokens.
+ */
+export function encodeConvolution(
+  commands: Commands,
+  x: DeviceRowView,
+  m: number,
+  { taps, bias }: DeviceConvolution,
+  state: Tensor,
+  next: Tensor,
+): Tensor {
+  const channels = x.width / 3,
+    last = taps.shape[0] - 1,
+    out = commands.make([m, channels]);
+  dispatch(
+    commands,
+    convolution,
+    { x: readRows(x, m), taps, bias, state, out, next },
+    { ...at(x), m, channels, last },
+    (m + last) * channels,
+  );
   return out;
 }
 

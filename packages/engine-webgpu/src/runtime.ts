@@ -1,7 +1,8 @@
 import { KvError } from '@kv/core';
 import { formNames } from '@kv/core/engine';
+import type { ModelConfig } from '@kv/checkpoints';
 import type { Gpu } from '@kv/gpu';
-import { createDecoder, embeddingsOf, expectAllSlots, formOf, Memory } from '@kv/engine';
+import { createDecoder, embeddingsOf, formOf, Memory } from '@kv/engine';
 import type { RunningModel, Runtime } from '@kv/engine';
 import type { Decoder } from '@kv/engine';
 import { gpuEngine, type DeviceRunnable, type GpuRuntimeOptions } from './engine.ts';
@@ -22,7 +23,7 @@ export function gpuRuntime(gpu: Gpu, options?: GpuRuntimeOptions): Runtime<Runni
   return {
     name: engine.name,
     async start({ config, weights, tokenizer, sidecar, cache }) {
-      expectAllSlots(config, gpu.name, 'load this model on the CPU');
+      expectKnown(config, gpu.name);
       const cacheForm = formOf(cache, { otherwise: 'f32', headDim: config.headDim }),
         decoder = await createDecoder(config, weights, engine),
         model = { config, tokenizer, sidecar, embeddings: embeddingsOf(decoder, tokenizer) };
@@ -47,4 +48,14 @@ export function gpuRuntime(gpu: Gpu, options?: GpuRuntimeOptions): Runtime<Runni
       };
     },
   };
+}
+
+/** @throws KvError for a model with a gated delta rule or output gates, which there are no kernels for */
+function expectKnown({ mixers, attention }: ModelConfig, where: string): void {
+  const layer = mixers.findIndex(({ kind }) => kind === 'gatedDelta');
+  if (layer >= 0 || attention.outputGate)
+    throw new KvError(
+      where,
+      `expected attention without output gates, or short convolutions, got ${layer >= 0 ? `a gated delta rule in layer ${layer}` : 'output gates'}: load this model on the CPU`,
+    );
 }

@@ -39,7 +39,7 @@ export { angleFrequencies, createAngles } from './decoder/angles.ts';
 export { createDecoder, expectIds } from './decoder/decoder.ts';
 export type { Decoder, DecoderLayer } from './decoder/decoder.ts';
 export { toHeads, turnRows } from './decoder/heads.ts';
-export { expectAllSlots, keptLayers, slotModel, stateBytes } from './decoder/keeps.ts';
+export { keptLayers, slotModel, stateBytes } from './decoder/keeps.ts';
 export type { Keeps, KeptLayers } from './decoder/keeps.ts';
 export { referenceEngine } from './decoder/linear-engine.ts';
 export type {
@@ -92,6 +92,7 @@ export { joinEvents } from './memory/active-policy.ts';
 export type { ActivePolicy, EventResult, EventTimes } from './memory/active-policy.ts';
 export { layersTogether } from './memory/event-groups.ts';
 export { BatchBarrier, BatchSlot } from './memory/batch-barrier.ts';
+export { spread } from './memory/carried-states.ts';
 export type { CarriedStates } from './memory/carried-states.ts';
 export type {
   EventRequest,

@@ -5,11 +5,14 @@ import { floats } from '@kv/engine';
 import { loadModel, Sequence } from '../src/index.ts';
 import { fixture } from '@kv/model-testing/fixture';
 
-const model = await loadModel(fixture('llama'));
+/** All layers with slots, and most with a state instead. */
+const models = await Promise.all(
+  ['llama', 'lfm2'].map(async (name) => [name, await loadModel(fixture(name))] as const),
+);
 
 /** Adapts a sequence of this package to the laws of engines. */
 function hosted(policy: Policy, sequence: Sequence): EngineSequence {
-  const { kvHeads: G, headDim: d, queryHeads } = model.config;
+  const { kvHeads: G, headDim: d, queryHeads } = sequence.model.config;
   return {
     async feed(ids) {
       await (sequence.progress.length === 0 ? sequence.prefill(ids, { policies: [policy] }) : sequence.append(ids));
@@ -31,11 +34,12 @@ function hosted(policy: Policy, sequence: Sequence): EngineSequence {
   };
 }
 
-describe('@kv/models as an engine', () =>
+describe.each(models)('@kv/models as an engine of %s', (_, model) =>
   each(
     engineLaws(
       { vocab: model.config.vocab, open: async (policy) => hosted(policy, new Sequence(model)) },
-      { runs: 20 },
+      { runs: 12 },
     ),
     test,
-  ));
+  ),
+);

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { KvError, parsePolicy } from '@kv/core';
 import { settleOwn } from '@kv/core/engine';
-import { formOf, tokenBytes } from '@kv/engine';
+import { formOf, stateBytes, tokenBytes } from '@kv/engine';
 import type { CacheForm, Model } from '@kv/models';
 import Fastify, { LogController } from 'fastify';
 import type { FastifyBaseLogger, FastifyReply, FastifyRequest } from 'fastify';
@@ -76,7 +76,11 @@ export function createServer(options: ServerOptions): Server {
     scheduler = new Scheduler(model, { memory, queue, running, part, ahead, readerMs, requestMs }, metrics.observed),
     defaults = { policy, budget, block, every, fixed: fixedPolicy, registry: clientRegistry(given.registry) };
   const reader = new TextReader(model.tokenizer),
-    cache = { form: model.cacheForm, bytesPerToken: tokenBytes(model.cacheForm, model.config) };
+    cache = {
+      form: model.cacheForm,
+      bytesPerToken: tokenBytes(model.cacheForm, model.config),
+      stateBytes: stateBytes(model.config),
+    };
   metrics.watch(scheduler, cache);
   expectPossible(() => sequencePolicyOf({}, { ...defaults, fixed: false }, model));
 

@@ -398,7 +398,10 @@ test('models, metrics, health and the page, which runs no text as code', async (
   expect((await get('/v1/models/another')).status).toBe(404);
   const metrics = await (await get('/metrics')).text(),
     { form, bytesPerToken } = await stored();
-  expect(await (await get('/health')).json()).toEqual({ status: 'ok', cache: { form, bytesPerToken } });
+  expect(await (await get('/health')).json()).toEqual({
+    status: 'ok',
+    cache: { form, bytesPerToken, stateBytes: 0 },
+  });
   expect(await (await get('/status')).json()).toMatchObject({ cache: { form, bytesPerToken } });
   for (const line of [
     'kv_memory_bytes{kind="promised"}',

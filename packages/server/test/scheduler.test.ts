@@ -1,6 +1,6 @@
 import { connect } from 'node:net';
 import { fileURLToPath } from 'node:url';
-import { slotBytes, slotSizes } from '@kv/engine';
+import { slotBytes, slotModel, slotSizes, snapshotsOfPrefix } from '@kv/engine';
 import { generate, loadModel, Sequence } from '@kv/models';
 import type { CacheForm } from '@kv/models';
 import { catalogue, parsePolicy } from '@kv/policies';
@@ -11,7 +11,11 @@ import { compile } from '@kv/core/engine';
 import { embedded, serve } from './serve.ts';
 import type { Serving } from './serve.ts';
 
-const LLAMA = fileURLToPath(new URL('../../model-testing/fixtures/llama', import.meta.url));
+const fixture = (name: string): string =>
+    fileURLToPath(new URL(`../../model-testing/fixtures/${name}`, import.meta.url)),
+  LLAMA = fixture('llama'),
+  /** Most of its layers carry a state instead of slots. */
+  HYBRID = fixture('lfm2');
 
 const words = (n: number, by = 1): string =>
   Array.from({ length: n }, (_, i) => ['river', 'boys', 'code', 'Paris', 'walked', 'wide'][(i * by) % 6]).join(' ');
@@ -69,8 +73,8 @@ describe('several at once', () => {
 
 describe('one memory budget', () => {
   test('what a sequence holds stays within what is promised to it, in every form of its cache', async () => {
-    const model = await embedded(),
-      { config, cacheForms } = model,
+    const [whole, hybrid] = [await embedded(), await loadModel(HYBRID)],
+      { config, cacheForms } = whole,
       texts = [
         'full',
         'snapkv(window=4)',
@@ -97,7 +101,10 @@ describe('one memory budget', () => {
     expect(known.length).toBeGreaterThan(6);
     await fc.assert(
       fc.asyncProperty(
-        fc.constantFrom(...cacheForms),
+        fc.constantFrom(
+          ...cacheForms.map((form) => [whole, form] as const),
+          ...(['f32', 'q8'] as const).map((form) => [hybrid, form] as const),
+        ),
         fc.constantFrom(...known),
         fc.integer({ min: 2, max: 90 }),
         fc.integer({ min: 0, max: 20 }),
@@ -109,9 +116,11 @@ describe('one memory budget', () => {
         ),
         fc.option(fc.integer({ min: 4, max: 50 }), { nil: undefined }),
         fc.option(fc.integer({ min: 1, max: 8 }), { nil: undefined }),
-        async (cacheForm, text, tokens, more, asked, block, every) => {
+        async ([model, cacheForm], text, tokens, more, asked, block, every) => {
           fc.pre(!text.startsWith('finch') || (tokens > 40 && block === undefined)); // a question begins in it
-          const policy = parsePolicy(text),
+          const { config } = model,
+            { layers: count } = slotModel(config),
+            policy = parsePolicy(text),
             compiled = compile(policy),
             viewed = compiled.hooks('view').length > 0,
             sizes = slotSizes(config, cacheForm),
@@ -121,22 +130,23 @@ describe('one memory budget', () => {
               : viewed
                 ? { policy: compiled }
                 : {};
-          const layers = (n: number): number[] => Array<number>(config.layers).fill(n),
+          const layers = (n: number): number[] => Array<number>(count).fill(n),
             all = tokens + more,
             read = prefillSlots(way, tokens);
           const promised = Math.max(
             sequenceBytes({ config, cacheForm }, layers(read), all, way),
             sequenceBytes({ config, cacheForm }, layers(read + decodeSlots(way, read, tokens, more)), all, way),
           );
-          const sequence = new Sequence(model, undefined, { cache: cacheForm });
+          const sequence = new Sequence(model, undefined, { cache: cacheForm, snapshots: snapshotsOfPrefix });
           try {
-            const ids = Array.from({ length: tokens }, (_, i) => (i * 31) % 1000);
+            const ids = Array.from({ length: tokens }, (_, i) => (i * 31) % config.vocab);
             for await (const _ of sequence.prefillParts(ids, {
               ...(compiled.evicts && { policy, budget, block }),
               ...(viewed && { policy }),
               part: 16,
             }));
-            for (let i = 0; i < more; i++) await sequence.step((i * 17) % 1000, compiled.evicts ? every : undefined);
+            for (let i = 0; i < more; i++)
+              await sequence.step((i * 17) % config.vocab, compiled.evicts ? every : undefined);
             expect(sequence.memory.ledger.peakAllocated).toBeLessThanOrEqual(promised);
           } finally {
             sequence.destroy();
@@ -150,6 +160,22 @@ describe('one memory budget', () => {
         sequenceBytes({ config, cacheForm }, Array(config.layers).fill(500), 500, {}),
       slot = (cacheForm: CacheForm): number => slotBytes(cacheForm, config.headDim, true);
     for (const form of cacheForms) expect(full(form) / full('f32')).toBeCloseTo(slot(form) / slot('f32'));
+  });
+  test('where layers carry states, answers count them, and prompts begin with those of a shared prefix', async () => {
+    const model = await loadModel(HYBRID),
+      on = await serve({ model, limits: { part: 8 } }),
+      prompt = (end: string): string => `${'abcdefgh'.repeat(4)}${end}`,
+      ask = (text: string) => on.post('/v1/completions', { prompt: text, max_tokens: 3, temperature: 0 });
+    await ask(prompt('ab'));
+    const { json } = await ask(prompt('cd')),
+      alone = await generate(model, { prompt: prompt('cd'), maxNewTokens: 3 });
+    expect(json.usage.prompt_tokens_details.cached_tokens).toBeGreaterThan(0);
+    expect(json.choices[0].text).toBe(alone.text);
+    expect(json.usage.cache.state_bytes).toBe(alone.report.cache.stateBytes);
+    expect(alone.report.cache.stateBytes).toBeGreaterThan(0);
+    expect(await exceeded(on)).toMatch(/ 0$/);
+    await on.server.close();
+    model.destroy();
   });
   test('a form that the model cannot have is refused before anything is served', async () => {
     const model = await loadModel(LLAMA);

@@ -123,7 +123,7 @@ function sheet(p: Prediction, config: ModelConfig, length: number, width: number
     ],
     ['one token', `${countText(work.tokenAfter)} multiply-adds instead of ${countText(work.tokenBefore)}`],
     ...(p.views === undefined ? [] : [['it reads', viewsText(p.views)] as const]),
-    ['on a GPU, f32', bytes.carried === 0 ? gpuText(p.device) : 'layers that carry a state run on the CPU alone'],
+    ['on a GPU, f32', gpuText(p.device)],
     ['eviction', calls === 0 ? 'none' : `${calls} tensor operations over all layers (--json has them by name)`],
   ];
   return wrapColumns(

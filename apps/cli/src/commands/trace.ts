@@ -6,6 +6,7 @@ import { checkWritable, writeWhole } from '@kv/evaluation/files';
 import { generate } from '@kv/models';
 import { recorder, schemas, traceFile } from '@kv/engine';
 import { Command } from 'commander';
+import { layersText } from '../cache-text.ts';
 import { withFlagNames, withFlags } from '../flags.ts';
 import { withExamples } from '../help.ts';
 import { plain } from '../plain.ts';
@@ -100,7 +101,7 @@ async function trace(flags: Flags, command: Command, terminal: Terminal): Promis
     const all = [...ids, ...tokens];
     for (const asked of why) stdout.write(whyText(asked, recorded.events, all, model, flags.detail));
     if (why.length === 0 && out === undefined)
-      stdout.write(`${layerTable(recorded.events, lineWidth(stdout), report.levels)}\n`);
+      stdout.write(`${layerTable(recorded.events, lineWidth(stdout), report.levels)}\n${layersText(model.config)}`);
     if (out === undefined) return;
     const layers = new Set(recorded.events.map(({ layer }) => layer)).size;
     writeWhole(

@@ -3,7 +3,7 @@ import { sumOf } from '@kv/core/shared';
 import type { AnySignal, Budget } from '@kv/core';
 import { allowanceOf, isState, planBudgets, signalKey } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
-import { slotLayers } from '@kv/checkpoints';
+import { deltaChannels, slotLayers, type Mixer } from '@kv/checkpoints';
 import { planGpu } from '@kv/gpu';
 import { shapeCosts } from '@kv/engine-webgpu';
 import type { ShapeCosts } from '@kv/engine-webgpu';
@@ -68,12 +68,12 @@ export interface Prediction {
   } | null;
   /** Recorded operations of one event over all layers. */
   readonly operations: Readonly<Record<string, number>>;
-  /** Costs on a GPU of the layers that keep slots: dispatches, bytes and operations. */
+  /** Costs on a GPU: dispatches, bytes and operations. */
   readonly device: DeviceCost;
 }
 
-/** Returns the costs of a model of this shape, of its layers that keep slots, on a device. */
-export const plannedCosts = (config: ModelConfig): Promise<ShapeCosts> => shapeCosts(planGpu(), slotModel(config));
+/** Returns the costs of a model of this shape on a device. */
+export const plannedCosts = (config: ModelConfig): Promise<ShapeCosts> => shapeCosts(planGpu(), config);
 
 /**
  * Predicts the costs of a policy. @throws KvError for a length beyond the context, or a budget below what the policy
@@ -205,16 +205,20 @@ function countsOf(names: readonly string[]): Readonly<Record<string, number>> {
   return counts;
 }
 
-/** Returns the multiply-adds of the matrix products of one token, the head included. */
-const perToken = ({ layers, mixers, queryHeads, kvHeads, headDim, hidden, ffn, vocab }: ModelConfig): number =>
-  mixers.reduce(
-    (sum, mixer) =>
-      sum +
-      (mixer.kind === 'attention'
-        ? hidden * headDim * (2 * queryHeads + 2 * kvHeads)
-        : mixer.channels * (4 * hidden + mixer.kernel)),
-    layers * 3 * hidden * ffn + hidden * vocab,
+/** Returns the multiply-adds of the matrix products and states of one token, the head included. */
+const perToken = (config: ModelConfig): number =>
+  config.mixers.reduce(
+    (sum, mixer) => sum + mixerWork(mixer, config),
+    config.layers * 3 * config.hidden * config.ffn + config.hidden * config.vocab,
   );
+
+function mixerWork(mixer: Mixer, { queryHeads, kvHeads, headDim, hidden, attention }: ModelConfig): number {
+  if (mixer.kind === 'attention') return hidden * headDim * ((attention.outputGate ? 3 : 2) * queryHeads + 2 * kvHeads);
+  if (mixer.kind === 'shortConvolution') return mixer.channels * (4 * hidden + mixer.kernel);
+  const { valueHeads, keyDim, valueDim, kernel } = mixer,
+    channels = deltaChannels(mixer);
+  return hidden * (channels + 2 * valueHeads * (valueDim + 1)) + channels * kernel + 3 * valueHeads * keyDim * valueDim;
+}
 
 /** Whether a signal needs another pass over the model. */
 export const secondPass = ({ cost, provide }: AnySignal): boolean => cost === 'pass' && provide !== undefined;

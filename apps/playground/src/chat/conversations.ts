@@ -89,12 +89,13 @@ const windowed = (model: Model, window: number): Model => ({
 });
 
 function heldBy({ sequence: { memory, progress } }: Chat): MemoryUse {
-  const { liveBytes: bytes } = memory.cache,
+  const { liveBytes: bytes, stateBytes: states } = memory.cache,
     rows = memory.slots.lengths().flat();
   return {
     bytes,
     peak: memory.ledger.peak,
-    other: memory.ledger.live - bytes,
+    states,
+    other: memory.ledger.live - bytes - states,
     slots: rows.reduce((sum, slots) => sum + slots, 0) / rows.length,
     tokens: progress.length,
   };

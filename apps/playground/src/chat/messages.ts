@@ -26,7 +26,9 @@ export interface MemoryUse {
   readonly bytes: number;
   /** The most bytes at any time, of all that the conversation holds. */
   readonly peak: number;
-  /** Bytes of what the policy reads: queries, sums, states. */
+  /** Bytes of the states that layers without slots carry. */
+  readonly states: number;
+  /** Bytes of what the policy reads: queries, sums, states of pieces. */
   readonly other: number;
   /** Slots, the mean over layers and KV heads. */
   readonly slots: number;

@@ -53,8 +53,12 @@ export function transcript(side: Side, title: string): Transcript {
   let budget: number | undefined, answer: HTMLElement | undefined;
 
   const hold = (held: MemoryUse): void => {
-    const { bytes, peak, other, slots, tokens } = held;
-    values[0].textContent = `${bytesText(bytes)}${other > 0 ? ` + ${bytesText(other)} of the policy` : ''}`;
+    const { bytes, peak, states, other, slots, tokens } = held;
+    values[0].textContent = [
+      bytesText(bytes),
+      ...(states > 0 ? [`${bytesText(states)} of states`] : []),
+      ...(other > 0 ? [`${bytesText(other)} of the policy`] : []),
+    ].join(' + ');
     values[1].textContent = bytesText(peak);
     values[2].textContent = `${wholeText(slots)}${budget === undefined ? '' : ` of ${wholeText(budget)}`}`;
     values[3].textContent = wholeText(tokens);

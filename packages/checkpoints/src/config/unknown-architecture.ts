@@ -1,13 +1,16 @@
 import { KvError } from '@kv/core';
 import { show, type JsonFields } from '../read/fields.ts';
 
-/** Features of decoders that none here has, by the fields of config.json or the GGUF keys that indicate them. */
-const lacking: readonly (readonly [what: string, fields: readonly string[]])[] = [
+/**
+ * Features of decoders that none here has, by the fields of config.json or the GGUF keys that indicate them; those of a
+ * text model within a larger one count too. A key that belongs to something else if another key is present names that.
+ */
+const lacking: readonly (readonly [what: string, fields: readonly string[], unless?: string])[] = [
   ['mixtures of experts', ['num_local_experts', 'num_experts', 'n_routed_experts', 'expert_count']],
   ['latent attention', ['kv_lora_rank', 'attention.kv_lora_rank']],
-  ['state spaces', ['state_size', 'ssm_state_size', 'mamba_d_state', 'ssm.state_size']],
-  ['linear attention', ['linear_num_key_heads', 'wkv.head_size']],
-  ['gates of attention heads', ['use_attention_gate', 'attn_output_gate']],
+  ['state spaces', ['state_size', 'ssm_state_size', 'mamba_d_state', 'ssm.state_size'], 'full_attention_interval'],
+  ['the attention of RWKV', ['wkv.head_size']],
+  ['one gate for a whole attention head', ['use_attention_gate']],
   ['ALiBi', ['alibi', 'attention.max_alibi_bias']],
   ['learned positions', ['n_positions']],
   ['encoders', ['encoder_layers', 'num_encoder_layers']],
@@ -22,7 +25,7 @@ export function unknownArchitecture(
     field,
     known,
     got,
-    fields,
+    fields: { text_config: text, ...fields },
     prefix = '',
   }: {
     readonly field: string;
@@ -33,9 +36,10 @@ export function unknownArchitecture(
     readonly prefix?: string;
   },
 ): KvError {
-  const missing = lacking.flatMap(([what, names]) => {
-    const said = names.find((name) => asks(fields[prefix + name]));
-    return said === undefined ? [] : [`${what} (${prefix}${said})`];
+  const all: JsonFields = { ...fields, ...(typeof text === 'object' && text) };
+  const missing = lacking.flatMap(([what, names, unless]) => {
+    const said = names.find((name) => asks(all[prefix + name]));
+    return said === undefined || asks(all[prefix + unless]) ? [] : [`${what} (${prefix}${said})`];
   });
   return new KvError(
     where,

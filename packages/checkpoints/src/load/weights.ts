@@ -141,7 +141,7 @@ function readWeights(
     names = (gguf ? ggufNames : huggingFaceNames)(config.architecture, has);
   const gain = (name: string, width: number): LazyRead<Float32Array> => {
     const load = vector(`${name}.weight`, width);
-    return gainsFromOne && !gguf ? async () => (await load()).map((w) => 1 + w) : load;
+    return gainsFromOne && !gguf ? then(load, (gains) => gains.map((w) => 1 + w)) : load;
   };
   const gated = config.attention.outputGate === true;
   const swap = gguf && interleavedInGguf ? deinterleave(d) : undefined;
@@ -164,13 +164,11 @@ function readWeights(
     const qkv: Parts = fused
       ? [[at.qkv, (H + 2 * G) * d]]
       : [gated ? [at.q, 2 * H * d, separate(d)] : [at.q, H * d, swap], [at.k, G * d, swap], [at.v, G * d]];
-    const rows = product(qkv, D),
-      added = bias(biases.qkv, qkv);
     return {
       project: take<ProjectWeights>({
         norm: before ? gain(at.mixerNorm, D) : undefined,
-        qkv: gated ? async () => gatesLast(await rows()) : rows,
-        bias: gated && added ? async () => gateBiasesLast(await added(), H * d) : added,
+        qkv: then(product(qkv, D), (all) => (gated ? gatesLast(all) : all)),
+        bias: then(bias(biases.qkv, qkv), (all) => (gated ? gateBiasesLast(all, H * d) : all)),
         qNorm: qkNorm === 'none' ? undefined : gain(at.qNorm, qkNorm === 'head' ? d : H * d),
         kNorm: qkNorm === 'none' ? undefined : gain(at.kNorm, qkNorm === 'head' ? d : G * d),
         sinks: config.attention.learnedSinks ? vector(at.sinks, H) : undefined,
@@ -212,7 +210,7 @@ function readWeights(
           D,
         ),
         kernel: kernel(`${filter}.weight`, channels, length),
-        decay: gguf ? logs : async () => (await logs()).map((log) => -Math.exp(log)),
+        decay: gguf ? logs : then(logs, (all) => all.map((log) => -Math.exp(log))),
         timeBias: vector(timeBias, valueHeads),
         gain: vector(`${ownGain}.weight`, valueDim),
         keyHeadOf: async () => (gguf && keyHeads < valueHeads ? 'tiled' : 'grouped'),
@@ -286,6 +284,13 @@ function gatesLast({ parts: [queries, ...others], ...shape }: Matrix): Matrix {
 
 const gateBiasesLast = (biases: Float32Array, queries: number): Float32Array =>
   concatArrays([biases.subarray(0, queries), biases.subarray(2 * queries), biases.subarray(queries, 2 * queries)]);
+
+/** Applies a function to what is read, if anything is. */
+function then<T>(load: LazyRead<T>, change: (value: T) => T): LazyRead<T>;
+function then<T>(load: LazyRead<T> | undefined, change: (value: T) => T): LazyRead<T> | undefined;
+function then<T>(load: LazyRead<T> | undefined, change: (value: T) => T): LazyRead<T> | undefined {
+  return load && (async () => change(await load()));
+}
 
 const stacked =
   (loads: readonly LazyRead<Matrix>[]): LazyRead<Matrix> =>

@@ -49,6 +49,9 @@ const digits = cut('\\p{N}', GPT2_WORDS);
 const llama3 = cut(cl100k('\\p{N}{1,3}'));
 const llama3Whole: GgufWordRules = { ...llama3, ignoreMerges: true, addBos: true };
 const qwen2 = cut(cl100k('\\p{N}'));
+const qwen35 = cut(
+  `${CONTRACTIONS}|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}|${REST.replace('\\p{L}', '\\p{L}\\p{M}')}`,
+);
 const o200k = cut(cased(`${CONTRACTIONS}?`, '\\p{N}{1,3}'));
 const deepseekV3 = cut('\\p{N}{1,3}', HAN_KANA, deepseek3('[\\r\\n]*|\\s*[\\r\\n]+'));
 const bloom = ' ?[^(\\s|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)]+';
@@ -84,10 +87,7 @@ export const WORDS: ReadonlyMap<string, GgufWordRules> = new Map<string, GgufWor
   // Qwen's own tokenizer.json normalises text to composed form; llama.cpp does not.
   ['qwen2', { ...qwen2, normalizer: { type: 'NFC' } }],
   ...named(qwen2, 'deepseek-r1-qwen', 'stablelm2', 'kormo', 'f2llmv2', 'megrez', 'hunyuan', 'grok-2', 'solar-open'),
-  [
-    'qwen35',
-    cut(`${CONTRACTIONS}|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}|${REST.replace('\\p{L}', '\\p{L}\\p{M}')}`),
-  ],
+  ['qwen35', { ...qwen35, normalizer: { type: 'NFC' } }],
   ['laguna', cut('[^\\n]+|[\\n]+', cl100k('\\p{N}'))],
   ['ufakzeka', cut(cl100k('\\p{N}').replace(`${CONTRACTIONS}|`, ''))],
   ['seed-coder', cut(cl100k('\\p{N}').replace('[^\\s\\p{L}\\p{N}]+[\\r\\n]*', '[^\\s\\p{L}\\p{N}]+'))],

@@ -1,10 +1,9 @@
 import { KvError, list, number, oneOf } from '@kv/core';
 import type { OptionValues, ResolvedOptions } from '@kv/core';
 import { settleOwn } from '@kv/core/engine';
-import { builtin, embeddedFolder, openCheckpoint, type Checkpoint } from '@kv/checkpoints';
+import { builtin, embeddedFolder, openCheckpoint, slotLayers, type Checkpoint } from '@kv/checkpoints';
 import type { JsonFields, ModelConfig } from '@kv/checkpoints';
 import type { ExternalData } from '../graph.ts';
-import { expectAllSlots } from '@kv/engine';
 import { decoderGraph } from './decoder-graph.ts';
 
 /** `f32`: every weight in f32. `q4`: products in 4 bits, or in the checkpoint's own blocks. */
@@ -45,7 +44,7 @@ const MOST_FILE_BYTES = 2 ** 31 - 2 ** 20;
  *
  * @param name a model, as for `loadModel`
  * @returns the files written, relative to the folder
- * @throws KvError for a checkpoint that cannot be read or a folder that cannot be written
+ * @throws KvError for a checkpoint that cannot be read, a layer without attention, or a folder that cannot be written
  */
 export async function exportOnnx(
   name: string,
@@ -55,10 +54,26 @@ export async function exportOnnx(
   const settled = settleOwn('exportOnnx', EXPORT, options);
   const checkpoint = await openCheckpoint(name === 'embedded' ? embeddedFolder() : name);
   try {
+    expectAttention(name, checkpoint.config);
     return await writable(folder, () => write(checkpoint, folder, settled));
   } finally {
     await checkpoint.close();
   }
+}
+
+/** @throws KvError for a model with a layer that carries a state, which a graph has no input for, or with output gates or learned sinks */
+function expectAttention(name: string, config: ModelConfig): void {
+  const { layers } = config,
+    others = layers - slotLayers(config).length,
+    what =
+      others > 0
+        ? `${config.mixers.some(({ kind }) => kind === 'gatedDelta') ? 'gated delta rules' : 'short convolutions'} in ${others} of ${layers}`
+        : (config.attention.outputGate && 'output gates') || (config.attention.learnedSinks && 'learned sinks');
+  if (what)
+    throw new KvError(
+      name,
+      `a graph is written of plain attention in every layer, got ${what}: take a model without them, or run this one with 'kv run'`,
+    );
 }
 
 async function write(
@@ -66,12 +81,6 @@ async function write(
   folder: string,
   { weights, positions, attention, inlineBytes }: ResolvedOptions<typeof EXPORT>,
 ): Promise<readonly string[]> {
-  expectAllSlots(checkpoint.config, 'exportOnnx', 'graphs are written of models with attention alone');
-  if (checkpoint.config.attention.learnedSinks)
-    throw new KvError(
-      'exportOnnx',
-      `expected heads without sinks, which the graph's attention does not compute, got a model of ${checkpoint.config.architecture}: load it with loadModel`,
-    );
   const { mkdirSync } = builtin('node:fs'),
     external: Record<string, number> = {},
     parts = partsIn(folder);

@@ -5,6 +5,8 @@ import type { BatchGroup, Decoder, FeedOptions, Output } from '@kv/engine';
 import type { DeviceRunnable } from '../engine.ts';
 import { FEW_ROWS } from '../linear.ts';
 import { encodeEmbedding, encodeSlots } from '../operations.ts';
+import { columns, rowsOf } from '../rows.ts';
+import { convolve } from './convolve.ts';
 import type { DeviceState } from './device-state.ts';
 import { noOutput, outputAt } from './output.ts';
 import { anglesOf, chunkOf, type TokenChunk } from './token-chunk.ts';
@@ -98,26 +100,37 @@ async function passTogether(requests: readonly BatchRequest[]): Promise<void> {
         commands,
       );
     for (const { caches, id } of requests) caches.context.progress.text.push(id);
-    for (const [l, { project, finish }] of decoder.layers.entries()) {
-      const all = project.encode(commands, [x], m, angles(l)) as [Tensor, Tensor, Tensor],
-        attended = commands.make([1, m, width]);
-      await each(async ({ caches, options }, r) => {
-        await caches.context.guard.between(options);
-        const { cache, ring } = caches.layers[l],
-          { positions, at, rotations } = parts[r],
-          [q, k, v] = all.map((heads) => rowOf(commands, heads, r));
-        cache.grow(1);
-        cache.append(k, v, positions, at, rotations);
-        ring?.push(q, at, rotations);
-        const own = attentionIn(caches, scope, l, { ...options, checks: checks[r] })(parts[r], q, true);
-        encodeSlots(commands, { ...own, shape: [1, 1, width] }, attended, 1, 0, r);
-        for (const spent of [q, k, v, own]) commands.free(spent);
-      });
-      const [next] = finish.encode(commands, [x, { ...attended, shape: [m, width] }], m) as [Tensor];
+    for (const [index, { project, finish, convolution }] of decoder.layers.entries()) {
+      const all = project.encode(commands, [x], m, angles(index)) as [Tensor, Tensor, Tensor],
+        { at: l } = first.kept.all[index],
+        mixedWidth = convolution?.channels ?? width,
+        attended = commands.make([1, m, mixedWidth]);
+      if (convolution)
+        await each(async ({ caches, options }, r) => {
+          await caches.context.guard.between(options);
+          const rows = columns(rowsOf(all[0], 3 * mixedWidth), 3 * mixedWidth * r, 3 * mixedWidth),
+            own = convolve(caches, commands, index, rows, 1);
+          encodeSlots(commands, { ...own, shape: [1, 1, mixedWidth] }, attended, 1, 0, r);
+          commands.free(own);
+        });
+      else
+        await each(async ({ caches, options }, r) => {
+          await caches.context.guard.between(options);
+          const { cache, ring } = caches.layers[l],
+            { positions, at, rotations } = parts[r],
+            [q, k, v] = all.map((heads) => rowOf(commands, heads, r));
+          cache.grow(1);
+          cache.append(k, v, positions, at, rotations);
+          ring?.push(q, at, rotations);
+          const own = attentionIn(caches, scope, l, { ...options, checks: checks[r] })(parts[r], q, true);
+          encodeSlots(commands, { ...own, shape: [1, 1, width] }, attended, 1, 0, r);
+          for (const spent of [q, k, v, own]) commands.free(spent);
+        });
+      const [next] = finish.encode(commands, [x, { ...attended, shape: [m, mixedWidth] }], m) as [Tensor];
       for (const spent of [...all, attended, x]) commands.free(spent);
       x = next;
       const { qkv, output, gateUp, down } = decoder.rows;
-      for (const count of [qkv, output, gateUp, down]) count[l] += m;
+      for (const count of [qkv, output, gateUp, down]) count[index] += m;
     }
     let readers = [...going.keys()].filter(({ options }) => options.rows > 0).length;
     const release = (): void => {

@@ -2,7 +2,15 @@ import { runStepHook, signalKey } from '@kv/core/engine';
 import { range } from '@kv/core/shared';
 import type { AnySignal } from '@kv/core';
 import type { OpenScope, Recordable, Scope } from '@kv/gpu';
-import { expectDemotion, joinEvents, observationPlan, sequenceContext, SlotCounts } from '@kv/engine';
+import {
+  expectDemotion,
+  joinEvents,
+  keptLayers,
+  observationPlan,
+  sequenceContext,
+  SlotCounts,
+  slotModel,
+} from '@kv/engine';
 import type {
   ActivePolicy,
   BatchGroup,
@@ -13,6 +21,7 @@ import type {
   EventTimes,
   FeedOptions,
   FeedResult,
+  KeptLayers,
   LayerEviction,
   LayerSlots,
   MemoryModel,
@@ -40,6 +49,7 @@ import { DecodedParts } from './decoded-parts.ts';
 import type { DeviceState } from './device-state.ts';
 import type { DeviceScope } from './device-scope.ts';
 import { DeviceLayer } from './layer.ts';
+import { DeviceLayerStates } from './layer-states.ts';
 import { runDeviceProviders } from './providers.ts';
 import { anglesOf } from './token-chunk.ts';
 import { devicePass } from './pass.ts';
@@ -57,7 +67,9 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
   readonly context: SequenceContext;
   readonly slots: SlotCounts;
   readonly decoded: DecodedParts;
+  readonly kept: KeptLayers;
   layers: readonly DeviceLayer[];
+  states: DeviceLayerStates;
   /** State of rows `model`. */
   shared: DeviceStates;
   readonly decoder: Decoder<DeviceRunnable>;
@@ -65,6 +77,7 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
   readonly speculation: SpeculativeSteps = speculativeSteps(this);
   readonly #gpu: Recordable;
   readonly #scope: OpenScope;
+  readonly #snapshots: number;
 
   /**
    * @param decoder prepared on the same device
@@ -74,7 +87,7 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
     gpu: Recordable,
     decoder: Decoder<DeviceRunnable>,
     model: MemoryModel,
-    options?: Pick<MemoryOptions, 'window' | 'signal' | 'form'>,
+    options?: Pick<MemoryOptions, 'window' | 'signal' | 'form' | 'snapshots'>,
     progress?: TokenProgress,
   ) {
     const scope = gpu.open(),
@@ -82,15 +95,18 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
     this.context = sequenceContext(model, scope, options, progress);
     [this.decoder, this.#gpu, this.#scope] = [decoder, gpu, scope];
     this.decoded = new DecodedParts(this.device);
-    this.layers = decoder.layers.map(
-      ({ sinks }) =>
+    this.kept = keptLayers(config);
+    this.#snapshots = options?.snapshots ?? 0;
+    this.layers = this.kept.slots.map(
+      (l) =>
         new DeviceLayer(
           config,
           this.device,
           new DeviceCache(config.kvHeads, config.headDim, this.device, this.context.form),
-          sinks,
+          decoder.layers[l].sinks,
         ),
     );
+    this.states = new DeviceLayerStates(this.kept.states, this.#snapshots, this.device);
     this.shared = new DeviceStates({ query: config.queryHeads, kv: config.kvHeads, layer: 1, model: 1 }, this.device);
     this.slots = new SlotCounts(this.context, {
       of: (layer) => slotsOf(this.layers[layer]),
@@ -127,11 +143,13 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
   ): (signal: AnySignal) => unknown {
     const { shared, decoded, decoder, context } = this,
       { counters, progress, model } = context,
-      { config, embeddings } = model;
+      { embeddings } = model,
+      config = slotModel(model.config),
+      at = this.kept.slots[layer];
     decoded.clear();
     const rope = {
       rotary: config.ropes[layer].rotary,
-      angles: (positions: Uint32Array) => decoder.angles(layer, progress.rotations(positions), progress.rotaryLength),
+      angles: (positions: Uint32Array) => decoder.angles(at, progress.rotations(positions), progress.rotaryLength),
     };
     return deviceReader({
       layer: this.layers[layer],
@@ -145,7 +163,7 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
       counters,
       commands,
       ops,
-      output: () => decoder.layers[layer].finish.weight('output'),
+      output: () => decoder.layers[at].finish.weight('output'),
     });
   }
 
@@ -224,8 +242,8 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
   move(next: number): void {
     const scope = this.open(),
       { commands } = scope,
-      { layers, context } = this,
-      { config } = context.model;
+      { layers, kept, context } = this,
+      config = slotModel(context.model.config);
     try {
       const used = new Set(Array.from({ length: next }, (_, i) => i));
       for (const [index, layer] of layers.entries()) {
@@ -236,7 +254,7 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
       const positions = Uint32Array.from(used),
         angles = anglesOf([[this, positions]], commands),
         row = new Map(Array.from(positions, (p, i) => [p, i]));
-      for (const [l, layer] of layers.entries()) layer.rebase(next, { commands, angles: angles(l), row });
+      for (const [l, layer] of layers.entries()) layer.rebase(next, { commands, angles: angles(kept.slots[l]), row });
     } finally {
       scope.end();
     }
@@ -246,30 +264,34 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
     return snapshot(this);
   }
 
-  restore({ layers, states }: CacheSnapshot): void {
+  restore({ layers, carried = [], states }: CacheSnapshot): void {
     for (const [l, layer] of layers.entries()) this.layers[l].restore(layer);
+    this.states.restore(carried);
     for (const state of states) this.shared.restore(state);
   }
 
   empty(progress?: TokenProgress): DeviceCaches {
     const { decoder, context } = this;
-    return new DeviceCaches(this.#gpu, decoder, context.model, context, progress);
+    return new DeviceCaches(this.#gpu, decoder, context.model, { ...context, snapshots: this.#snapshots }, progress);
   }
 
   fork(upTo: number = this.context.progress.length): DeviceCaches {
-    const { layers, shared } = this,
+    const { layers, states, shared } = this,
       { progress } = this.context,
       copy = this.empty(progress.fork(upTo));
     for (const layer of copy.layers) layer.destroy();
     copy.layers = layers.map((layer) =>
       layer.fork(copy.device, upTo < progress.length ? layer.cache.before(upTo)[0] : undefined),
     );
+    copy.states.destroy();
+    copy.states = states.fork(copy.device, upTo, progress.length);
     copy.shared = shared.fork(copy.device);
     return copy;
   }
 
   free(): void {
     for (const layer of this.layers) layer.destroy();
+    this.states.destroy();
     this.shared.destroy();
     this.decoded.clear();
     this.#scope.end();
@@ -285,7 +307,7 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
     const scope = this.open(),
       { commands } = scope;
     try {
-      settleSums({ layer, config: this.context.model.config, index, commands }); // what waits saw these slots
+      settleSums({ layer, config: slotModel(this.context.model.config), index, commands }); // what waits saw these slots
       layer.keep(
         {
           kept: commands.upload(kept, [slots.length, most]),
@@ -302,7 +324,7 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
   #subject(active: ActivePolicy, l: number, scope: Scope, given?: ReadonlyMap<string, unknown>): EventSubject {
     const read = this.reader(l, scope),
       layer = this.layers[l];
-    settleSums({ layer, config: this.context.model.config, index: l, commands: scope.commands }); // an event may change keys
+    settleSums({ layer, config: slotModel(this.context.model.config), index: l, commands: scope.commands }); // an event may change keys
     return {
       at: this.slots.layerContext(l, active),
       layer,

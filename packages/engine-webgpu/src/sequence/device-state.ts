@@ -1,15 +1,21 @@
 import type { AnySignal } from '@kv/core';
 import type { OpenScope, Scope } from '@kv/gpu';
-import type { Decoder, SequenceCaches, TokenProgress } from '@kv/engine';
+import type { Decoder, KeptLayers, SequenceCaches, TokenProgress } from '@kv/engine';
 import type { DeviceRunnable } from '../engine.ts';
 import type { DecodedParts } from './decoded-parts.ts';
 import type { DeviceLayer } from './layer.ts';
+import type { DeviceLayerStates } from './layer-states.ts';
 import type { DeviceStates } from './states.ts';
 
 /** What passes, providers and speculative steps read and change in caches on a device. */
 export interface DeviceState extends Pick<SequenceCaches, 'context' | 'slots' | 'move' | 'free'> {
   readonly decoder: Decoder<DeviceRunnable>;
+  /** What the model's layers keep, and their places in `layers` and `states`. */
+  readonly kept: KeptLayers;
+  /** Layers that keep slots. */
   readonly layers: readonly DeviceLayer[];
+  /** States of the layers that keep none. */
+  readonly states: DeviceLayerStates;
   /** State of rows `model`. */
   readonly shared: DeviceStates;
   /** Keys and values that pieces read now. */

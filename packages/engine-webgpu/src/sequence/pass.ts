@@ -3,8 +3,10 @@ import type { Commands, OpenScope } from '@kv/gpu';
 import type { ActivePolicy, FeedOptions, Output } from '@kv/engine';
 import { encodeNorm, encodeSlots } from '../operations.ts';
 import { rowsOf } from '../rows.ts';
+import { slotModel } from '@kv/engine';
 import { attendLayer } from './layer-attention.ts';
 import { writeStates } from './event.ts';
+import { convolve } from './convolve.ts';
 import { computedRows, move, pick, type ComputedRows } from './computed-rows.ts';
 import type { DeviceState } from './device-state.ts';
 import { noOutput, outputOf } from './output.ts';
@@ -14,9 +16,9 @@ import { hiddenFrom, hiddenSlots, type ViewChecks } from './hidden-slots.ts';
 
 /** Options of feeding a block. */
 interface PassOptions extends Omit<FeedOptions, 'evict'> {
-  /** Called after each layer; what it records follows the layer. */
+  /** Called after each layer that keeps slots; what it records follows the layer. */
   afterLayer?(layer: number): Promise<void>;
-  /** Receives the largest weight of each slot of each layer, `[H, n]`. */
+  /** Receives the largest weight of each slot of each layer that keeps slots, `[H, n]`. */
   readonly largest?: readonly Tensor[];
   /** Divides those weights by the length of what the layer's projections read of the query's token. */
   readonly over?: 'hidden' | undefined;
@@ -48,11 +50,17 @@ export async function devicePass(
     const parts = recordEmbedding(caches, commands, ids),
       checks: ViewChecks[number][] = [],
       [freezing] = phase === 'prefill' ? policy.hooks('freeze') : [],
-      before = freezing?.copies ? new Map<TokenChunk, KeysValues>() : undefined;
+      before = freezing?.copies ? new Map<TokenChunk, KeysValues>() : undefined,
+      computed = new Map<TokenChunk, ComputedRows>();
     for (const id of ids) progress.text.push(id);
-    for (const [l, layer] of caches.layers.entries()) {
+    for (const [index, { kind, at: l }] of caches.kept.all.entries()) {
       await guard.between({ phase, signal });
-      const { finish } = decoder.layers[l];
+      if (kind === 'state') {
+        for (const part of parts) mix(caches, commands, index, part, computed.get(part));
+        continue;
+      }
+      const { finish } = decoder.layers[index],
+        layer = caches.layers[l];
       layer.cache.grow(ids.length);
       const projected = parts.map((part) => project(caches, commands, l, part, freezing && active, before));
       const attend = attentionIn(caches, scope, l, {
@@ -67,12 +75,17 @@ export async function devicePass(
         const attended = attend(live, q, i === 0);
         const [x] = finish.encode(commands, [live.x, attended], live.m) as [Tensor];
         for (const spent of [q, attended, live.x]) commands.free(spent);
-        if (some) put(commands, x, part, some);
-        else part.x = x;
+        if (some) {
+          put(commands, x, part, some);
+          computed.set(part, some);
+        } else {
+          part.x = x;
+          computed.delete(part);
+        }
       }
-      decoder.rows.qkv[l] += projected.reduce((n, { live, part }) => n + (before ? live : part).m, 0);
+      decoder.rows.qkv[index] += projected.reduce((n, { live, part }) => n + (before ? live : part).m, 0);
       for (const count of [decoder.rows.output, decoder.rows.gateUp, decoder.rows.down])
-        count[l] += projected.reduce((n, { live }) => n + live.m, 0);
+        count[index] += projected.reduce((n, { live }) => n + live.m, 0);
       if (phase === 'prefill') slots.freeUnreachable(l);
       await afterLayer?.(l);
     }
@@ -128,7 +141,7 @@ export function attentionIn(
       commands,
       layer,
       {
-        ...attentionOf(layer, model.config, l, q, live.positions),
+        ...attentionOf(layer, slotModel(model.config), l, q, live.positions),
         ...hiddenFrom(commands, live, hidden),
       },
       {
@@ -145,19 +158,46 @@ export function attentionIn(
 
 /** Returns ln |h|_2 of what a layer's projections read of a chunk's tokens, `[1, m]`. */
 function logLengths(
-  { decoder, context: { model } }: DeviceState,
+  { decoder, kept, context: { model } }: DeviceState,
   scope: OpenScope,
   l: number,
   { x, m }: TokenChunk,
 ): Tensor {
   const { commands, ops } = scope,
-    { norm: gain } = decoder.layers[l],
+    { norm: gain } = decoder.layers[kept.slots[l]],
     { hidden: D, normEps } = model.config;
   const read = gain ? encodeNorm(commands, rowsOf(x, D), m, commands.upload(gain, [D]), normEps).tensor : x;
   return ops.log(ops.max(ops.norm({ ...read, shape: [1, m, D] }), LEAST));
 }
 /** The least length, which replaces a length of 0. */
 const LEAST = 2 ** -120;
+
+/**
+ * Records a chunk through a layer of the model that carries a state. Rows that the last layer with slots did not compute
+ * stay as they are, but join the state.
+ */
+function mix(
+  caches: DeviceState,
+  commands: Commands,
+  index: number,
+  part: TokenChunk,
+  some: ComputedRows | undefined,
+): void {
+  const { project, finish, convolution } = caches.decoder.layers[index],
+    { channels } = convolution!, // of a layer that carries a state
+    [rows] = project.encode(commands, [part.x], part.m) as [Tensor],
+    mixed = convolve(caches, commands, index, rowsOf(rows, 3 * channels), part.m),
+    live = some ? pick(caches, commands, part, some) : part,
+    given = some ? commands.make([1, live.m, channels]) : mixed;
+  if (some) move(commands, { ...mixed, shape: [1, part.m, channels] }, given, some, part.m, false);
+  const [x] = finish.encode(commands, [live.x, { ...given, shape: [live.m, channels] }], live.m) as [Tensor];
+  for (const spent of some ? [rows, mixed, given, live.x] : [rows, mixed, live.x]) commands.free(spent);
+  if (some) put(commands, x, part, some);
+  else part.x = x;
+  const { qkv, output, gateUp, down } = caches.decoder.rows;
+  qkv[index] += part.m;
+  for (const count of [output, gateUp, down]) count[index] += live.m;
+}
 
 type KeysValues = readonly [keys: Tensor, values: Tensor];
 
@@ -177,12 +217,10 @@ function project(
     some = freezing && computedRows(caches, freezing, l, part),
     live = some ? pick(caches, commands, part, some) : part,
     given = before ? live : part,
-    old = before?.get(part);
-  const [all, k, v] = caches.decoder.layers[l].project.encode(commands, [given.x], given.m, given.angles(l)) as [
-    Tensor,
-    Tensor,
-    Tensor,
-  ];
+    old = before?.get(part),
+    index = caches.kept.slots[l],
+    { project } = caches.decoder.layers[index];
+  const [all, k, v] = project.encode(commands, [given.x], given.m, given.angles(index)) as [Tensor, Tensor, Tensor];
   const q = some && !before ? liveQueries(caches, commands, all, part.m, some) : all;
   if (q !== all) commands.free(all);
   const own: KeysValues = some && old ? old : [k, v];

@@ -1,5 +1,5 @@
 import type { Tensor } from '@kv/core';
-import { cacheForms } from '@kv/engine';
+import { cacheForms, slotModel } from '@kv/engine';
 import type { CacheSnapshot, LayerSnapshot, StoredState } from '@kv/engine';
 import type { DeviceState } from './device-state.ts';
 import { fromWords } from './row-words.ts';
@@ -10,8 +10,8 @@ import type { DeviceStates } from './states.ts';
 export async function snapshot(caches: DeviceState): Promise<CacheSnapshot> {
   const scope = caches.open(),
     { commands } = scope,
-    { layers, shared, context } = caches,
-    { config } = context.model;
+    { layers, states: carried, shared, context } = caches,
+    config = slotModel(context.model.config);
   try {
     const wanted: Tensor[] = [],
       numbers = (x: Tensor): (() => Float32Array) => {
@@ -47,8 +47,9 @@ export async function snapshot(caches: DeviceState): Promise<CacheSnapshot> {
       });
     });
     const shares = states(shared),
+      own = carried.all.map(numbers),
       read = await scope.read(wanted);
-    return { layers: parts.map((layer) => layer()), states: shares() };
+    return { layers: parts.map((layer) => layer()), carried: own.map((state) => state()), states: shares() };
   } finally {
     scope.end();
   }

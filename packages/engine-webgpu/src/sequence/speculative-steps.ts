@@ -1,8 +1,10 @@
 import type { Tensor } from '@kv/core';
-import { movesTogether } from '@kv/engine';
+import { movesTogether, slotModel } from '@kv/engine';
 import type { SpeculativeSteps } from '@kv/engine';
 import { encodeAttention } from '../attention.ts';
 import { encodeEmbedding } from '../operations.ts';
+import { rowsOf } from '../rows.ts';
+import { convolve } from './convolve.ts';
 import type { DeviceState } from './device-state.ts';
 import { hiddenFrom, hiddenSlots, type ViewChecks } from './hidden-slots.ts';
 import { outputOf } from './output.ts';
@@ -11,7 +13,8 @@ import { attentionOf } from './signals.ts';
 
 /**
  * Steps of a sequence that holds a cache and no observations, on ids that only the device knows. A slot is written
- * after those in use and counts once its token is known, so a rollback only resets the lengths.
+ * after those in use and counts once its token is known, and each step leaves states of its own, so a rollback only resets
+ * the lengths and drops those states.
  */
 export function speculativeSteps(caches: DeviceState): SpeculativeSteps {
   const nextRotation = (): number => {
@@ -46,22 +49,33 @@ export function speculativeSteps(caches: DeviceState): SpeculativeSteps {
         const matrix = head.matrix(embedding!),
           { tensor } = encodeEmbedding(commands, id.tensor, 1, matrix, config.embeddingScale),
           part = chunkOf(caches, commands, Uint32Array.of(position), tensor);
-        for (const [l, layer] of caches.layers.entries()) {
-          const { project, finish } = prepared[l],
-            [q, k, v] = project.encode(commands, [part.x], 1, part.angles(l)) as [Tensor, Tensor, Tensor];
+        const counted = [rows.qkv, rows.output, rows.gateUp, rows.down];
+        for (const [index, { kind, at: l }] of caches.kept.all.entries()) {
+          const { project, finish, convolution } = prepared[index];
+          if (kind === 'state') {
+            const [given] = project.encode(commands, [part.x], 1) as [Tensor],
+              mixed = convolve(caches, commands, index, rowsOf(given, 3 * convolution!.channels), 1, true), // it has one
+              [x] = finish.encode(commands, [part.x, mixed], 1) as [Tensor];
+            for (const spent of [given, mixed, part.x]) commands.free(spent);
+            part.x = x;
+            for (const count of counted) count[index]++;
+            continue;
+          }
+          const layer = caches.layers[l],
+            [q, k, v] = project.encode(commands, [part.x], 1, part.angles(index)) as [Tensor, Tensor, Tensor];
           layer.cache.write(k, v, part.positions);
           const at = caches.slots.layerContext(l, active, inFlight + 1),
             hidden = hiddenSlots(active.policy, 'decode', at, caches.reader(l, scope), scope, () => {}); // views without signals have no state
           checks.push(...hidden.checks);
           const { out } = encodeAttention(commands, {
-            ...attentionOf(layer, config, l, q, part.positions),
+            ...attentionOf(layer, slotModel(config), l, q, part.positions),
             ...hiddenFrom(commands, part, hidden),
             slots: layer.cache.length + inFlight + 1,
           });
           const [x] = finish.encode(commands, [part.x, out], 1) as [Tensor];
           for (const spent of [q, k, v, out, part.x]) commands.free(spent);
           part.x = x;
-          for (const count of [rows.qkv, rows.output, rows.gateUp, rows.down]) count[l]++;
+          for (const count of counted) count[index]++;
         }
         return outputOf({ caches, scope, checks }, part.x, 1, position + 1);
       } catch (error) {
@@ -79,10 +93,12 @@ export function speculativeSteps(caches: DeviceState): SpeculativeSteps {
         progress.countSlots(cache.length);
         counters.fused++;
       }
+      caches.states.commit();
       progress.text.push(token);
     },
     rollback() {
       for (const { cache } of caches.layers) cache.rewind();
+      caches.states.rewind();
     },
   };
 }

@@ -16,11 +16,6 @@ export interface RowCounts {
   head: number;
 }
 
-/** The constants of a mixer that carries a state. */
-export type StateMixer =
-  | ({ readonly kind: 'shortConvolution' } & ConvolutionKernel)
-  | ({ readonly kind: 'gatedDelta' } & DeltaRule);
-
 /** A layer's programs, before and after its mixer: attention, a short convolution or a gated delta rule. */
 export interface DecoderLayer<R extends PreparedProgram = Runnable> {
   /**
@@ -37,8 +32,10 @@ export interface DecoderLayer<R extends PreparedProgram = Runnable> {
   readonly sinks?: Float32Array | undefined;
   /** The output product's weight `[D, H * d]`, read by some policies; absent where it has no attention. */
   readonly output?: WeightRows | undefined;
-  /** What its mixer is made of; absent where it has attention. */
-  readonly mixer?: StateMixer;
+  /** The kernel of its short convolution, if it has one. */
+  readonly convolution?: ConvolutionKernel;
+  /** The constants of its gated delta rule, if it has one. */
+  readonly delta?: DeltaRule;
 }
 
 /** The programs of a decoder as its engine prepared them. */
@@ -123,18 +120,18 @@ export async function createDecoder<R extends PreparedProgram>(
   try {
     const gains: (Float32Array | undefined)[] = [],
       sunk: (Float32Array | undefined)[] = [],
-      mixers: (StateMixer | undefined)[] = [];
+      mixers: (Pick<DecoderLayer, 'convolution' | 'delta'> | undefined)[] = [];
     const projecting = async (l: number): Promise<Program> => {
       const mixer = config.mixers[l];
       // weights have what the mixers of their layers read
       if (mixer.kind === 'shortConvolution') {
         const read = await weights.convolution!(l);
-        mixers[l] = { kind: mixer.kind, ...convolutionKernel(read) };
+        mixers[l] = { convolution: convolutionKernel(read) };
         return mixerProgram(l, config, read);
       }
       if (mixer.kind === 'gatedDelta') {
         const read = await weights.delta!(l);
-        mixers[l] = { kind: mixer.kind, ...deltaRule(read, mixer, config.normEps) };
+        mixers[l] = { delta: deltaRule(read, mixer, config.normEps) };
         return mixerProgram(l, config, read);
       }
       const read = await weights.project(l);
@@ -151,7 +148,7 @@ export async function createDecoder<R extends PreparedProgram>(
       );
       const mixer = mixers[l],
         output = mixer ? undefined : (finish.stored?.('output') ?? rowsOf(ownBytes(rest.output)));
-      layers.push({ project, finish, norm: gains[l], sinks: sunk[l], output, ...(mixer && { mixer }) });
+      layers.push({ project, finish, norm: gains[l], sinks: sunk[l], output, ...mixer });
       project = next ?? project;
     }
     const norm = await weights.norm(),

@@ -1,4 +1,3 @@
-import { KvError } from '@kv/core';
 import { onlyAttention, slotLayers, stateNumbers } from '@kv/checkpoints';
 import type { ModelConfig } from '@kv/checkpoints';
 
@@ -73,19 +72,6 @@ export function slotModel(config: ModelConfig): ModelConfig {
     };
   models.set(config, model);
   return model;
-}
-
-/**
- * Checks that all layers of a model keep slots, for engines that run no others.
- * @throws KvError naming the first that does not, and what to do `instead`
- */
-export function expectAllSlots({ mixers }: ModelConfig, where: string, instead: string): void {
-  const layer = mixers.findIndex(({ kind }) => kind !== 'attention');
-  if (layer >= 0)
-    throw new KvError(
-      where,
-      `expected attention in every layer, got a short convolution in layer ${layer}, which carries a state: ${instead}`,
-    );
 }
 
 /** Returns the bytes of a sequence's states, all layers together; 0 for a model without any. */

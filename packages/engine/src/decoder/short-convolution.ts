@@ -7,15 +7,15 @@ export interface ConvolutionKernel {
   readonly channels: number;
   /** `[L, channels]`; the last row is of the token itself. */
   readonly taps: Float32Array;
-  /** `[channels]` */
-  readonly bias?: Float32Array;
+  /** `[channels]`, zeros where there is none. */
+  readonly bias: Float32Array;
 }
 
 /** Returns the kernel of a layer, as loops read it: tap by tap. */
 export function convolutionKernel({ input, kernel, kernelBias }: ConvolutionWeights): ConvolutionKernel {
   const channels = input.outputs / 3,
     taps = tapByTap(kernel, channels);
-  return { length: kernel.length / channels, channels, taps, ...(kernelBias && { bias: kernelBias }) };
+  return { length: kernel.length / channels, channels, taps, bias: kernelBias ?? new Float32Array(channels) };
 }
 
 /** Returns a kernel `[channels, L]` as `[L, channels]`. */
@@ -50,8 +50,7 @@ export function shortConvolution(
       let sum = 0;
       for (let j = c; j < last; j += channels) sum = fround(sum + fround(taps[j] * state[j]));
       sum = fround(sum + fround(taps[last + c] * z));
-      if (bias) sum = fround(sum + bias[c]);
-      out[r * channels + c] = rows[at + channels] * sum;
+      out[r * channels + c] = rows[at + channels] * fround(sum + bias[c]);
       for (let j = c; j < last - channels; j += channels) state[j] = state[j + channels];
       if (last > 0) state[last - channels + c] = z;
     }

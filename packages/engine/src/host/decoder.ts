@@ -141,12 +141,13 @@ export function hostDecoder(
       return projected(layer, x, by);
     },
     async mix(layer, x, state) {
-      const { project, mixer } = at(layer),
+      const { project, convolution, delta } = at(layer),
         m = x.length / D;
-      if (!mixer) throw new KvError('decoder', `expected layer ${layer} to carry a state, got attention`);
+      if (!convolution && !delta)
+        throw new KvError('decoder', `expected layer ${layer} to carry a state, got attention`);
       note(layer, m, 'qkv');
       const [rows] = await project.run([x], m);
-      return mixer.kind === 'gatedDelta' ? gatedDelta(rows, mixer, state) : shortConvolution(rows, mixer, state);
+      return delta ? gatedDelta(rows, delta, state) : shortConvolution(rows, convolution!, state); // one of the two
     },
     finish,
     async attendAndFinish(layer, x, attention, gate) {

@@ -1,6 +1,6 @@
 import { hostStore, type Store } from '../cache/storage.ts';
 import type { Ledger } from '../ledger.ts';
-import type { CarriedStates } from '../memory/carried-states.ts';
+import { spread, type CarriedStates } from '../memory/carried-states.ts';
 
 /** All states after the first `tokens` tokens, joined. Never changed, so that forks share it. */
 interface StateSnapshot {
@@ -43,7 +43,7 @@ export class LayerStates implements CarriedStates {
   keep(tokens: number): void {
     if (this.#most === 0 || this.all.length === 0) return;
     const held = this.#snapshots.filter((each) => each.tokens < tokens);
-    this.#hold(thinned([...held, { tokens, numbers: this.#joined() }], this.#most));
+    this.#hold(spread([...held, { tokens, numbers: this.#joined() }], this.#most));
   }
 
   /**
@@ -103,19 +103,6 @@ export class LayerStates implements CarriedStates {
     }
     this.#snapshots = snapshots;
   }
-}
-
-/**
- * Returns at most `most` snapshots, spread over the tokens: while there are more, the one whose neighbours lie closest
- * goes; the newest stays.
- */
-function thinned(all: readonly StateSnapshot[], most: number): readonly StateSnapshot[] {
-  if (all.length <= most) return all;
-  if (most === 1) return all.slice(-1);
-  const gap = (i: number): number => all[i + 1].tokens - (all[i - 1]?.tokens ?? 0);
-  let closest = 0;
-  for (let i = 1; i < all.length - 1; i++) if (gap(i) < gap(closest)) closest = i;
-  return all.filter((_, i) => i !== closest);
 }
 
 /** Returns the parts of joined states. */

@@ -78,6 +78,7 @@ const usageOf = (all: readonly Usage[]): object => {
       bytes_per_token: all[0].cache.bytesPerToken,
       live_bytes: sum(all, (u) => u.cache.liveBytes),
       peak_bytes: Math.max(...all.map((u) => u.cache.peakBytes)),
+      ...(all[0].cache.stateBytes > 0 && { state_bytes: all[0].cache.stateBytes }),
     },
   };
 };

@@ -11,7 +11,7 @@ export interface Metrics {
   readonly observed: SchedulerObserver;
   answered(route: string, status: number): void;
   firstToken(seconds: number): void;
-  watch(scheduler: Scheduler, cache: Pick<CacheUsage, 'form' | 'bytesPerToken'>): void;
+  watch(scheduler: Scheduler, cache: Pick<CacheUsage, 'form' | 'bytesPerToken' | 'stateBytes'>): void;
 }
 
 export function createMetrics(failed: (cause: unknown) => void): Metrics {
@@ -68,7 +68,7 @@ export function createMetrics(failed: (cause: unknown) => void): Metrics {
     },
     answered: (route, status) => requests.inc({ route, status: String(status) }),
     firstToken: (seconds) => first.observe(seconds),
-    watch(scheduler, { form, bytesPerToken }) {
+    watch(scheduler, { form, bytesPerToken, stateBytes }) {
       new Gauge({
         name: 'kv_memory_bytes',
         help: 'Bytes in addition to the weights: the limit, those promised, the most ever promised and kept together, and those held.',
@@ -84,6 +84,12 @@ export function createMetrics(failed: (cause: unknown) => void): Metrics {
         labelNames: ['form'],
         registers,
       }).set({ form }, bytesPerToken);
+      if (stateBytes > 0)
+        new Gauge({
+          name: 'kv_state_bytes',
+          help: 'Bytes of the states that layers without slots carry for one answer, whatever its length.',
+          registers,
+        }).set(stateBytes);
       new Gauge({
         name: 'kv_prompts',
         help: 'Prompts that wait or are read, and answers that are generated.',

@@ -98,7 +98,8 @@ async function show() {
     const { model, engine, policy, cache, prompts, memory, weights } = await answer.json();
     const rows = {
       Model: model, Engine: engine, Policy: policy,
-      Cache: cache.form + ', ' + cache.bytesPerToken.toLocaleString('en') + ' bytes a token',
+      Cache: cache.form + ', ' + cache.bytesPerToken.toLocaleString('en') + ' bytes a token'
+        + (cache.stateBytes > 0 ? ', and ' + cache.stateBytes.toLocaleString('en') + ' of states an answer' : ''),
       Running: prompts.answering + ' answered, ' + prompts.reading + ' read, ' + prompts.waiting + ' waiting',
       Memory: bytes(memory.promised) + ' promised of ' + bytes(memory.limit) + ', ' + bytes(memory.prefixes) + ' of prefixes',
       ...(weights === undefined ? {} : { Weights: bytes(weights) + ' in addition' }),

@@ -1,0 +1,83 @@
+/** What a token adds to the caches of a model of each family, for docs/models.md. */
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseConfig, slotLayers, type ModelConfig } from '../../packages/checkpoints/src/index.ts';
+import { stateBytes, tokenBytes } from '../../packages/engine/src/index.ts';
+
+/** A model of each family: fields of its config.json that decide what it keeps. */
+const EXAMPLES: Readonly<Record<ModelConfig['architecture'], readonly [model: string, fields: object]>> = {
+  llama: ['Llama-3.2-1B', heads(16, 2048, 32, 8)],
+  mistral: ['Mistral-7B-v0.3', { ...heads(32, 4096, 32, 8), sliding_window: null }],
+  qwen2: ['Qwen2.5-0.5B', heads(24, 896, 14, 2)],
+  qwen3: ['Qwen3-0.6B', heads(28, 1024, 16, 8)],
+  phi3: ['Phi-4-mini', { ...heads(32, 3072, 24, 8), sliding_window: null }],
+  gemma2: ['Gemma 2 2B', heads(26, 2304, 8, 4)],
+  gemma3_text: ['Gemma 3 270M', { ...heads(18, 640, 4, 1), sliding_window: 512 }],
+  smollm3: ['SmolLM3-3B', heads(36, 2048, 16, 4)],
+  olmo2: ['OLMo-2-1B', heads(16, 2048, 16, 16)],
+  granite: ['Granite-3.3-2B', heads(40, 2048, 32, 8)],
+  granite_swa: ['Granite SWASH 2B', heads(24, 2560, 20, 4)],
+  lfm2: ['LFM2.5-1.2B', { ...heads(16, 2048, 32, 8), full_attn_idxs: [2, 5, 8, 10, 12, 14] }],
+  qwen3_5_text: ['Qwen3.5-0.8B', { ...heads(24, 1024, 8, 2), linear_num_value_heads: 16 }],
+};
+
+function heads(layers: number, hidden: number, queries: number, kv: number): object {
+  return {
+    ...{ num_hidden_layers: layers, hidden_size: hidden, num_attention_heads: queries, num_key_value_heads: kv },
+    ...{ intermediate_size: 4 * hidden, vocab_size: 32_000 }, // neither is kept
+  };
+}
+
+/**
+ * Returns a row for each family: the model, what mixes tokens in its layers, bytes that a token adds, bytes that are
+ * held whatever the length, what a policy may evict, and the tiny checkpoints that are compared.
+ * @param fixtures the folder of the tiny checkpoints
+ */
+export function growthRows(fixtures: string): readonly (readonly string[])[] {
+  const tiny = readdirSync(fixtures).flatMap((name) => {
+    const path = join(fixtures, name, 'config.json');
+    return existsSync(path) ? [[name, familyOf(readFileSync(path, 'utf8'))] as const] : [];
+  });
+  return Object.entries(EXAMPLES).map(([family, [model, fields]]) => {
+    const config = parseConfig({ model_type: family, ...fields }, model),
+      names = tiny.flatMap(([name, type]) => (type === family ? [`\`${name}\``] : []));
+    return [model, mechanism(config), grows(config), held(config), evicted(config), names.join(', ')];
+  });
+}
+
+/** Returns the `model_type` of a configuration, or of the text model within it. */
+const familyOf = (text: string): string => parseConfig(JSON.parse(text), 'config.json').architecture;
+
+const { format } = new Intl.NumberFormat('en');
+const finite = ({ attention: { windows } }: ModelConfig): readonly number[] => windows.filter(Number.isFinite);
+
+function mechanism(config: ModelConfig): string {
+  const { layers } = config,
+    [window] = finite(config),
+    slots = slotLayers(config).length,
+    other = config.mixers.find((mixer) => mixer.kind !== 'attention');
+  if (other !== undefined)
+    return `attention in ${slots} of ${layers} layers, ${
+      other.kind === 'gatedDelta' ? 'the gated delta rule' : `convolutions over ${other.kernel} tokens`
+    } in the others`;
+  if (window === undefined) return `attention in ${layers} layers`;
+  return `attention in ${layers} layers, of which ${finite(config).length} have windows of ${format(window)}`;
+}
+
+/** Bytes of a token in halves: in all layers, and in those without a window, which alone grow for good. */
+function grows(config: ModelConfig): string {
+  const all = tokenBytes('f16', config),
+    short = finite(config).length;
+  if (short === 0) return format(all);
+  return `${format(all)}, past a window ${format((all * (config.layers - short)) / config.layers)}`;
+}
+
+const held = (config: ModelConfig): string =>
+  stateBytes(config) === 0 ? 'nothing' : `states of ${format(stateBytes(config))} bytes`;
+
+function evicted(config: ModelConfig): string {
+  if (stateBytes(config) > 0) return `slots of ${slotLayers(config).length} layers; never a state`;
+  return finite(config).length > 0
+    ? 'slots of every layer; what a window has passed goes anyway'
+    : 'slots of every layer';
+}
