@@ -97,11 +97,12 @@ CONFIGS = {
         **{**SHAPE, "num_hidden_layers": 6}, sliding_window=6, attention_multiplier=0.3, embedding_multiplier=1.5, residual_multiplier=0.6, logits_scaling=3.0,
         layer_rope_theta=[0, 1e4, 1e4, 1e4, 1e4, 0], no_rope_layers=[0, 1, 1, 1, 1, 0], rope_parameters=dict(rope_type="default", rope_theta=1e4),
     ),
-    # A base for each layer, which GGUF files cannot say
+    # A base for each layer, which GGUF files cannot say; biases, windows and YaRN as gpt-oss has them
     "granite_swa-thetas": GraniteSWAConfig(
-        **{**SHAPE, "num_hidden_layers": 4, "num_attention_heads": 6, "num_key_value_heads": 2}, head_dim=12, sliding_window=9, attention_multiplier=0.25,
+        **{**SHAPE, "num_hidden_layers": 4, "num_attention_heads": 6, "num_key_value_heads": 2}, head_dim=12, sliding_window=9, attention_multiplier=0.2,
         attention_bias=True, mlp_bias=True, tie_word_embeddings=False, layer_types=["sliding_attention", "full_attention", "sliding_attention", "sliding_attention"],
-        layer_rope_theta=[1e3, 0, 5e5, 1e3], rope_parameters=dict(rope_type="linear", factor=2.0, rope_theta=1e4),
+        layer_rope_theta=[1e3, 0, 5e5, 1e3], 
+        rope_parameters=dict(rope_type="yarn", factor=32.0, beta_fast=32.0, beta_slow=1.0, truncate=False, original_max_position_embeddings=4096, rope_theta=1e4),
     ),
 }
 # Written before a converter was available: `export_gguf` below repeats it. The others go through convert.py.
