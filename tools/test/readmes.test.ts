@@ -82,7 +82,7 @@ describe('tables in READMEs', () => {
       /stale\.md begins 1 blocks: expected as many ends, got 0$/,
     );
     expect(() => stale('<!-- begin shapes (x) -->\n<!-- end shapes -->\n')).toThrow(
-      /stale\.md has the block 'shapes': expected one of pieces, methods, recommended, scorers, packages, options-load, .*$/,
+      /stale\.md has the block 'shapes': expected one of pieces, methods, recommended, scorers, packages, growth, options-load, .*$/,
     );
   });
 });

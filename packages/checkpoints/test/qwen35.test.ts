@@ -209,7 +209,7 @@ describe('GGUF files of other converters', async () => {
   test('Ollama lists KV heads and names one tensor otherwise', async () => {
     const ollama = changed(
       {
-        'qwen35.attention.head_count_kv': [0, 2, 0, 0, 2],
+        'qwen35.attention.head_count_kv': [0, 2, 0, 2],
         'qwen35.attention.recurrent_layers': undefined,
         'qwen35.ssm.v_head_reordered': true,
         'qwen35.rope.mrope_interleaved': true,
@@ -236,11 +236,9 @@ describe('GGUF files of other converters', async () => {
     const config = await configFromGguf(file),
       even: ModelConfig = {
         ...config,
-        mixers: config.mixers.map((mixer) =>
-          mixer.kind === 'gatedDelta' ? { ...mixer, keyHeads: 6, keyDim: 8, valueHeads: 6, valueDim: 8 } : mixer,
-        ),
+        mixers: config.mixers.map((mixer) => (mixer.kind === 'gatedDelta' ? { ...mixer, keyHeads: 6 } : mixer)),
       };
-    const wide = 3 * 6 * 8;
+    const wide = 3 * 6 * 16;
     const tensors = new Map(
       [...file.tensors].map(([name, entry]) => [
         name,

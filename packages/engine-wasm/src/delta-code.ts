@@ -32,8 +32,8 @@ export const placeDelta = (
 
 /**
  * Writes the gated delta rule of rows `[q | k | v | z | b | a]`: threads claim key heads, each with the value heads that read
- * it. A token's recurrence takes 3 * valueHeads * keyDim * valueDim multiply-adds; in chunks, which trade it for products of
- * matrices, it would take twice as many.
+ * it. A token's recurrence takes 3 * valueHeads * keyDim * valueDim multiply-adds, at the shape of Qwen3.5-0.8B a tenth of a
+ * prompt's time; chunks of 64 tokens, products of matrices, would take a third more of them.
  */
 export function writeDelta(code: CodeStream, x: BufferSlice, shape: DeltaShape): BufferSlice {
   const { keyHeads, valueHeads, keyDim, valueDim, length, taps, rule, eps, state, keyHeadOf } = shape,

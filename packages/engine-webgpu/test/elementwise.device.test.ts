@@ -1,7 +1,16 @@
+import { shortConvolution } from '@kv/engine';
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import { columns } from '../src/rows.ts';
-import { encodeAdd, encodeArgmax, encodeGated, encodeHeads, encodeNorm, encodeSoftcap } from '../src/operations.ts';
+import {
+  encodeAdd,
+  encodeArgmax,
+  encodeConvolution,
+  encodeGated,
+  encodeHeads,
+  encodeNorm,
+  encodeSoftcap,
+} from '../src/operations.ts';
 import { rowsOf } from '../src/index.ts';
 import type { DeviceRowView } from '../src/index.ts';
 import type { Commands, Gpu } from '@kv/gpu';
@@ -209,5 +218,43 @@ gpuTest('argmax: ties to the lower place, NaN below all, infinities in order', (
       expect([...got]).toEqual(want);
     },
     20,
+  ),
+);
+
+gpuTest('short convolutions of some rows, and the state that they leave, are those of plain loops', (gpu) =>
+  everywhere(
+    fc.record({
+      seed: fc.nat(),
+      m: fc.constantFrom(1, 2, 7, 40),
+      channels: fc.constantFrom(1, 3, 64, 70),
+      length: fc.integer({ min: 2, max: 6 }),
+      before: fc.constantFrom(0, 5),
+    }),
+    async ({ seed, m, channels, length, before }) => {
+      const stride = before + 3 * channels,
+        data = numbers(seed, m * stride, 'any'),
+        rows = new Float32Array(m * 3 * channels),
+        kernel = {
+          channels,
+          length,
+          taps: numbers(seed + 1, length * channels, 'any'),
+          bias: numbers(seed + 2, channels, 'any'),
+        },
+        state = numbers(seed + 3, (length - 1) * channels, 'any'),
+        size = state.length;
+      for (let r = 0; r < m; r++) rows.set(data.subarray(r * stride + before, (r + 1) * stride), r * 3 * channels);
+      const [out, next] = await twice(gpu, (commands) => {
+        const left = commands.make([1, size]),
+          x = columns(rowsOf(commands.upload(data, [m, stride]), stride), before, 3 * channels),
+          on = {
+            taps: commands.upload(kernel.taps, [length, channels]),
+            bias: commands.upload(kernel.bias, [channels]),
+          };
+        return [encodeConvolution(commands, x, m, on, commands.upload(state, [1, size]), left), left];
+      });
+      const wanted = shortConvolution(rows, kernel, state);
+      near(out, wanted, (_, want) => 1e-5 * (1 + Math.abs(want)), 'outputs');
+      near(next, state, (_, want) => 1e-6 * (1 + Math.abs(want)), 'the state');
+    },
   ),
 );

@@ -12,7 +12,7 @@ describe.each(familyFiles)('%s/%s', (name, file) => {
 
   test('logits are those of transformers within 1e-5 of the largest, in blocks of any size', async () => {
     for (const { ids, logits } of goldenOutputs(name, file))
-      for (const block of [ids.length, 1, 7]) {
+      for (const block of [ids.length, 1, 7, ...(ids.length > 64 ? [64] : [])]) {
         const want = Object.keys(logits).map(Number),
           rows = await run(model.decoder, emptyCaches(model.decoder), ids, { want, block });
         for (const [i, at] of want.entries())

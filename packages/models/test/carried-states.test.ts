@@ -15,10 +15,10 @@ import {
 } from '../src/index.ts';
 
 /**
- * Numbers of each state, by model. Layers 1 and 4 of 5 keep slots, the others a state: 2 columns of 32 channels of a short
- * convolution, or 3 columns of 80 channels and 6 memories of 8 x 8 of a gated delta rule.
+ * Numbers of each state, by model. Two layers keep slots, the others a state: 2 columns of 32 channels of a short
+ * convolution, or 3 columns of 160 channels and 6 memories of 16 x 16 of a gated delta rule.
  */
-const sizes = { lfm2: 2 * 32, qwen3_5: 3 * 80 + 6 * 8 * 8 } as const;
+const sizes = { lfm2: [64, 64, 64], qwen3_5: [2016, 2016] } as const;
 const models = new Map<string, Model>(
   await Promise.all(Object.keys(sizes).map(async (name) => [name, await loadModel(fixture(name))] as const)),
 );
@@ -27,8 +27,8 @@ const ids = (n: number, seed = 0): number[] =>
 const carriedOf = async ({ memory }: Sequence): Promise<readonly Float32Array[]> =>
   (await memory.snapshot()).carried!.map((state) => state.slice());
 
-describe.each(Object.entries(sizes))('%s', (NAME, NUMBERS) => {
-  const STATES = 3 * NUMBERS * 4,
+describe.each(Object.entries(sizes))('%s', (NAME, numbers) => {
+  const STATES = 4 * numbers.reduce<number>((sum, size) => sum + size, 0),
     model = models.get(NAME)!; // of the list above
 
   /** Returns a sequence that was fed these tokens in parts. */
@@ -72,7 +72,7 @@ describe.each(Object.entries(sizes))('%s', (NAME, NUMBERS) => {
     ['pyramidal(window=4)', { budget: 14 }],
   ] as const)('%s: the module keeps and says what plain loops do, layer by layer', async (policy, options) => {
     const plain = await loadModel(fixture(NAME), { engine: referenceEngine() }),
-      all = { ids: ids(34, 5), policy, maxNewTokens: 12, logits: 12, ...options };
+      all = { ids: ids(34, 5), policy, maxNewTokens: 12, logits: 20, ...options };
     const [ours, theirs] = [await generate(model, all), await generate(plain, all)];
     expect(ours.report.kept).toEqual(theirs.report.kept);
     expect(ours.report.kept).toHaveLength(2);
@@ -203,19 +203,20 @@ describe.each(Object.entries(sizes))('%s', (NAME, NUMBERS) => {
       for (const each of [sequence, loaded]) each.destroy();
     });
 
-    const all = `${NUMBERS},${NUMBERS},${NUMBERS}`,
-      two = `${NUMBERS},${NUMBERS}`,
-      other = `${two},${NUMBERS + 1}`,
-      expected = `expected states of 3 layers, of [${all}] numbers, got`;
+    const all = numbers.join(),
+      fewer = numbers.slice(1).join(),
+      other = [...numbers.slice(1), numbers[0] + 1].join(),
+      negative = [...numbers.slice(1), '-1'.padStart(`${numbers[0]}`.length)].join(),
+      expected = `expected states of ${numbers.length} layers, of [${all}] numbers, got`;
     test.each([
-      [`\\"carried\\":[${all}]`, `\\"carried\\":[${other}]`, `${expected} 3, of [${other}]`],
-      [`\\"carried\\":[${all}]`, `\\"carried\\":[${two.padEnd(all.length)}]`, `${expected} 2, of [${two}]`],
-      [`\\"carried\\":[${all}]`, `\\"carries\\":[${all}]`, `${expected} 0, of []`],
+      [`\\"carried\\":[${all}]`, `\\"carried\\":[${other}]`, `${expected} ${numbers.length}, of [${other}]`],
       [
         `\\"carried\\":[${all}]`,
-        `\\"carried\\":[${two},${'-1'.padStart(`${NUMBERS}`.length)}]`,
-        'carried must hold whole numbers',
+        `\\"carried\\":[${fewer.padEnd(all.length)}]`,
+        `${expected} ${numbers.length - 1}, of [${fewer}]`,
       ],
+      [`\\"carried\\":[${all}]`, `\\"carries\\":[${all}]`, `${expected} 0, of []`],
+      [`\\"carried\\":[${all}]`, `\\"carried\\":[${negative}]`, 'carried must hold whole numbers'],
       ['"carried.1":', '"carried.7":', 'expected the header of a saved cache as kv writes it'],
     ])('with %s as %s is refused', async (from, to, message) => {
       const bytes = Buffer.from(await saved()),
@@ -229,7 +230,7 @@ describe.each(Object.entries(sizes))('%s', (NAME, NUMBERS) => {
       const bytes = await saved();
       new DataView(bytes.buffer).setUint32(bytes.length - 4, 0x7fc00000, true); // states are the last numbers of the file
       await expect(loadCache(model, bytes)).rejects.toThrow(
-        `saved cache: carried.2 must hold finite numbers, got NaN at ${NUMBERS - 1}`,
+        `saved cache: carried.${numbers.length - 1} must hold finite numbers, got NaN at ${numbers[0] - 1}`,
       );
     });
   });

@@ -31,6 +31,9 @@ const bounds: Readonly<Record<string, number>> = {
   lfm2: 0.06,
   'lfm2-biased': 0.06,
   'lfm2-untied': 0.1,
+  qwen3_5: 0.2,
+  'qwen3_5-biased': 0.11,
+  'qwen3_5-untied': 0.13,
 };
 const squares = (rows: readonly Float32Array[]): number =>
   rows.reduce((sum, row) => sum + row.reduce((all, x) => all + x * x, 0), 0);

@@ -53,13 +53,16 @@ test('weights are read a layer at a time, each once, and dropped before the next
 });
 
 describe.each(families)('%s: an option that is not computed is named, and nothing is loaded', (name) => {
-  const config = fixtureJson<Record<string, unknown>>(`${name}/config.json`),
+  const { text_config: text, ...whole } = fixtureJson<Record<string, unknown>>(`${name}/config.json`),
+    config = { ...whole, ...(text as Record<string, unknown> | undefined) },
     scaling = { rope_type: 'dynamic', factor: 2, rope_theta: 1e4 };
   test.each<[string, Record<string, unknown>, string]>([
     [
       'another activation',
       'hidden_activation' in config ? { hidden_activation: 'relu' } : { hidden_act: 'relu' },
-      'must be "silu" or "gelu_pytorch_tanh", got "relu"',
+      config.model_type === 'qwen3_5_text'
+        ? 'hidden_act must be "silu", got "relu"'
+        : 'must be "silu" or "gelu_pytorch_tanh", got "relu"',
     ],
     [
       'another scaling',

@@ -3,7 +3,7 @@ import { fitConstants } from '@kv/certificates';
 import { count, KvError, maybe, required, text, whole } from '@kv/core';
 import type { ResolvedOptions } from '@kv/core';
 import { checkWritable, writeWhole } from '@kv/evaluation/files';
-import { watchLayers } from '@kv/engine';
+import { slotModel, watchLayers } from '@kv/engine';
 import { Command } from 'commander';
 import { withFlags } from '../flags.ts';
 import { withExamples } from '../help.ts';
@@ -55,7 +55,7 @@ async function calibrate(
       ids = tokenizer.encode(read).ids.slice(0, Math.min(tokens, maxPositions)),
       by = scale * Math.sqrt(headDim);
     if (ids.length < 16) throw new KvError('--text', `expected at least 16 tokens of ${name}, got ${ids.length}`);
-    const all = fitConstants(config, { sinks });
+    const all = fitConstants(slotModel(config), { sinks });
     await watchLayers(model, ids, {
       queries: (layer, q) =>
         all.queries(

@@ -5,7 +5,7 @@ import { certificates, readConstants } from '@kv/certificates';
 import type { Certificates } from '@kv/certificates';
 import { generate } from '@kv/models';
 import { expectNamed } from '@kv/checkpoints';
-import { recorder, schemas } from '@kv/engine';
+import { recorder, schemas, slotModel } from '@kv/engine';
 import type { GenerateResult, Model } from '@kv/models';
 import { Command } from 'commander';
 import { hostOnly } from '../engine.ts';
@@ -176,7 +176,8 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
       signal,
       certify: options.certify
         ? certificates({
-            constants: fitted === undefined ? undefined : readConstants(boundTo(model, fitted), model.config),
+            constants:
+              fitted === undefined ? undefined : readConstants(boundTo(model, fitted), slotModel(model.config)),
           })
         : undefined,
     });

@@ -166,10 +166,10 @@ function kvHeadsOf(
       keys.integer(rest, queryHeads),
       mixer === 'gatedDelta' ? attendsOf(keys, layers) : new Array<boolean>(layers).fill(true),
     ];
-  const [most] = list.filter((heads) => heads !== 0),
-    fits = (heads: unknown): boolean => heads === most || (heads === 0 && mixer !== undefined);
+  const one = list.find((heads) => heads !== 0) ?? 1, // of none: `mixersOf` refuses
+    fits = (heads: unknown): boolean => heads === one || (heads === 0 && mixer !== undefined);
   if (list.length === layers && list.every(fits))
-    return [integer({ [key]: most ?? 1 }, key, keys.where), list.map((heads) => heads !== 0)];
+    return [integer({ [key]: one }, key, keys.where), list.map((heads) => heads !== 0)];
   throw new KvError(
     keys.where,
     `${key} must be a number, or ${layers} of the same number${mixer ? ' and 0' : ''}, got ${show(list)}`,

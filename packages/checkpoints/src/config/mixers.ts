@@ -1,6 +1,5 @@
 import { KvError } from '@kv/core';
 import type { Architecture } from './architectures.ts';
-import type { ModelConfig } from './config.ts';
 import { boolean, integer, show, type JsonFields } from '../read/fields.ts';
 
 /**
@@ -62,7 +61,7 @@ export const deltaChannels = ({ keyHeads, valueHeads, keyDim, valueDim }: GatedD
   2 * keyHeads * keyDim + valueHeads * valueDim;
 
 /** Returns the layers that keep slots, in order: those with attention. */
-export const slotLayers = ({ mixers }: Pick<ModelConfig, 'mixers'>): readonly number[] =>
+export const slotLayers = ({ mixers }: { readonly mixers: readonly Mixer[] }): readonly number[] =>
   [...mixers.keys()].filter((layer) => mixers[layer].kind === 'attention');
 
 /** Returns the numbers of a layer's state; 0 for a layer that keeps slots. */

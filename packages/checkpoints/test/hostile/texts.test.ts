@@ -1,13 +1,18 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { parseConfig } from '../../src/config/config.ts';
+import { slotLayers } from '../../src/config/mixers.ts';
 import { readJson } from '../../src/read/source.ts';
 import { createTokenizer } from '../../src/tokenizer/tokenizer.ts';
+import { fixtureJson } from '@kv/model-testing/fixture';
 import { referenceJson } from '@kv/model-testing/reference';
 import { hostile, inputs, outcome, patience, watchReads } from '@kv/model-testing/hostile/outcome';
 import { bent, jsonBytes, corrupt } from '@kv/model-testing/hostile/spoilt';
 
-const configs = ['llama', 'qwen2', 'qwen3'].map((name) => referenceJson<object>(`data/goldens/${name}/config.json`));
+const configs = [
+  ...['llama', 'qwen2', 'qwen3'].map((name) => referenceJson<object>(`data/goldens/${name}/config.json`)),
+  fixtureJson<object>('lfm2/config.json'),
+];
 
 /** Returns every number in a value. */
 function numbers(value: unknown): number[] {
@@ -26,6 +31,7 @@ test(
         const all = numbers(config);
         expect(all.filter((x) => !(x >= 0))).toEqual([]);
         expect(all.length).toBeLessThan(10_000 + bytes.length);
+        expect(slotLayers(config).length).toBeGreaterThan(0);
         for (const field of ['layers', 'queryHeads', 'kvHeads', 'headDim', 'hidden', 'vocab'] as const)
           expect(Number.isInteger(config[field]) && config[field] > 0, field).toBe(true);
         return true;

@@ -174,7 +174,7 @@ export const attentionMax = (w: number): Signal<'attention'> => ({
 
 /**
  * What each slot's value adds to the layer's output: |v W_O|_1 over the query head's columns of the output projection,
- * f32 `[H, n]`. Costs that product over every slot.
+ * f32 `[H, n]`. Costs that product over every slot. An output gate, where heads have one, is left out.
  */
 export const outputNorms: Signal<'outputNorms'> = { id: 'values.output', as: 'outputNorms', cost: 'pass' };
 /** The same with the Euclidean norm, |v W_O|_2. */

@@ -1,5 +1,5 @@
 import type { CompiledPolicy } from '@kv/core/engine';
-import { layersTogether, waits, observationPlan, windowOf } from '@kv/engine';
+import { layersTogether, waits, observationPlan, slotModel, stateBytes, windowOf } from '@kv/engine';
 import type { CacheForm, ModelConfig } from '@kv/models';
 
 /** Slots of each KV head, `[layer][kvHead]`. */
@@ -8,7 +8,8 @@ type Slots = readonly (readonly number[])[];
 /**
  * Returns the peak bytes of a run of its own whose event reduces a prompt from `whole` slots to `cut`, computed from
  * the two: some layers at a time as the prompt passes, each with its last queries, what is derived from them, and sums
- * freed after its event; or all layers at once if the policy waits for the prompt's end. The same as for `kv run`.
+ * freed after its event; or all layers at once if the policy waits for the prompt's end; and the states of layers without
+ * slots. The same as for `kv run`.
  */
 export function peakOf(
   policy: CompiledPolicy,
@@ -27,9 +28,11 @@ export function peakOf(
     queries = 4 * Math.min(window, length) * (H * d + 1),
     sums = 4 * length * ((accumulated ? { query: H, kv: G }[accumulated] : 0) + (block ? H : 0)),
     columns = 4 * H * length * policy.needs.filter((need) => need.id !== 'queries' && windowOf(need) > 0).length,
-    observed = queries + sums + (policy.evicts ? columns : 0);
-  if (!policy.evicts || waits(policy, false)) return whole.reduce((sum, heads) => sum + bytes(heads) + observed, 0);
-  const together = layersTogether(config, length, form);
+    observed = queries + sums + (policy.evicts ? columns : 0),
+    carried = stateBytes(config);
+  if (!policy.evicts || waits(policy, false))
+    return whole.reduce((sum, heads) => sum + bytes(heads) + observed, carried);
+  const together = layersTogether(slotModel(config), length, form);
   let held = 0,
     most = 0;
   for (let from = 0; from < whole.length; from += together) {
@@ -40,5 +43,5 @@ export function peakOf(
     most = Math.max(most, held + above);
     for (const heads of cut.slice(from, from + together)) held += bytes(heads);
   }
-  return Math.max(most, held);
+  return carried + Math.max(most, held);
 }

@@ -3,7 +3,7 @@ import { snapkv } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { configFromGguf, openGguf, ggufTokenizer } from '@kv/checkpoints';
+import { configFromGguf, openGguf, ggufTokenizer, slotLayers } from '@kv/checkpoints';
 import { loadCache, loadModel, saveCache, Sequence } from '../../src/index.ts';
 import { headerOf, layoutOf, parseManifest } from '@kv/engine';
 import { fixture } from '@kv/model-testing/fixture';
@@ -58,6 +58,15 @@ const metadata = {
   'tokenizer.ggml.add_space_prefix': true,
 };
 
+/** The same of a model with a short convolution in one of two layers. */
+const hybrid = {
+  ...Object.fromEntries(Object.entries(metadata).map(([key, of]) => [key.replace(/^llama\./, 'lfm2.'), of])),
+  'general.architecture': 'lfm2',
+  'lfm2.block_count': 2,
+  'lfm2.attention.head_count_kv': [0, 1],
+  'lfm2.shortconv.l_cache': 3,
+};
+
 /** Returns a JSON value as metadata; values without a kind in GGUF become text. */
 function value(from: unknown): GgufValueBytes {
   if (typeof from === 'number')
@@ -71,15 +80,17 @@ function value(from: unknown): GgufValueBytes {
   return list(values[0]?.kind ?? kind.string, values);
 }
 
-const ggufModel = fc.tuple(fc.constantFrom('llama', 'gpt2'), bending).map(([model, bend]) => {
-  const bentTo = bend({ ...metadata, 'tokenizer.ggml.model': model }),
-    entries = typeof bentTo === 'object' && bentTo !== null ? Object.entries(bentTo) : [];
-  return writeGguf({
-    metadata: entries.map(([key, of]) => [key, value(of)]),
-    tensors: [{ name: 'token_embd.weight', dimensions: [8, tokens.length], type: 0, offset: 0 }],
-    data: 32 * tokens.length,
+const ggufModel = fc
+  .tuple(fc.constantFrom(metadata, hybrid), fc.constantFrom('llama', 'gpt2'), bending)
+  .map(([all, model, bend]) => {
+    const bentTo = bend({ ...all, 'tokenizer.ggml.model': model }),
+      entries = typeof bentTo === 'object' && bentTo !== null ? Object.entries(bentTo) : [];
+    return writeGguf({
+      metadata: entries.map(([key, of]) => [key, value(of)]),
+      tensors: [{ name: 'token_embd.weight', dimensions: [8, tokens.length], type: 0, offset: 0 }],
+      data: 32 * tokens.length,
+    });
   });
-});
 
 test(
   'gguf metadata: a configuration without a NaN and a tokenizer whose ids are its tokens, or one sentence',
@@ -95,9 +106,12 @@ test(
           tokenizer = await outcome(async () => ggufTokenizer(file.metadata, file.name));
         if (config !== undefined) {
           expect(
-            [config.normEps, config.ropes[0].theta, config.attention.scale].every((x) => x > 0 && x < Infinity),
+            [config.normEps, ...config.ropes.map(({ theta }) => theta), config.attention.scale].every(
+              (x) => x > 0 && x < Infinity,
+            ),
           ).toBe(true);
-          expect(config.attention.windows.length).toBe(config.layers);
+          expect([config.attention.windows.length, config.mixers.length]).toEqual([config.layers, config.layers]);
+          expect(slotLayers(config).length).toBeGreaterThan(0);
         }
         if (tokenizer === undefined) return false;
         const text = 'he hell <s>wörld🥊',
