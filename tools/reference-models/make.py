@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from safetensors.torch import save_file
 from transformers import (
-    AutoModelForCausalLM, AutoModelForImageTextToText, Gemma2Config, Gemma3TextConfig, GraniteConfig, Lfm2Config, LlamaConfig, MistralConfig, Olmo2Config, Phi3Config,
+    AutoModelForCausalLM, AutoModelForImageTextToText, Gemma2Config, Gemma3TextConfig, GraniteConfig, GraniteSWAConfig, Lfm2Config, LlamaConfig, MistralConfig, Olmo2Config, Phi3Config,
     Qwen2Config, Qwen3_5Config, Qwen3_5TextConfig, Qwen3Config, SmolLM3Config,
 )
 
@@ -92,6 +92,18 @@ CONFIGS = {
         layer_types=["full_attention", "linear_attention", "linear_attention"], linear_conv_kernel_dim=3,
         linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=12, linear_value_head_dim=8, rope_parameters=dict(rope_type="default", rope_theta=1e4),
     ),
+    # llama.cpp's converter reads which layers turn from `no_rope_layers`, transformers from `layer_rope_theta`
+    "granite_swa": GraniteSWAConfig(
+        **{**SHAPE, "num_hidden_layers": 6}, sliding_window=6, attention_multiplier=0.3, embedding_multiplier=1.5, residual_multiplier=0.6, logits_scaling=3.0,
+        layer_rope_theta=[0, 1e4, 1e4, 1e4, 1e4, 0], no_rope_layers=[0, 1, 1, 1, 1, 0], rope_parameters=dict(rope_type="default", rope_theta=1e4),
+    ),
+    # A base for each layer, which GGUF files cannot say; biases, windows and YaRN as gpt-oss has them
+    "granite_swa-thetas": GraniteSWAConfig(
+        **{**SHAPE, "num_hidden_layers": 4, "num_attention_heads": 6, "num_key_value_heads": 2}, head_dim=12, sliding_window=9, attention_multiplier=0.2,
+        attention_bias=True, mlp_bias=True, tie_word_embeddings=False, layer_types=["sliding_attention", "full_attention", "sliding_attention", "sliding_attention"],
+        layer_rope_theta=[1e3, 0, 5e5, 1e3], 
+        rope_parameters=dict(rope_type="yarn", factor=32.0, beta_fast=32.0, beta_slow=1.0, truncate=False, original_max_position_embeddings=4096, rope_theta=1e4),
+    ),
 }
 # Seeds other than the place in the list: one by which no early query is nearly orthogonal to its keys, whose norm would enlarge the last digit of f32.
 SEEDS = {"qwen3_5": 32}
@@ -117,6 +129,8 @@ def fill(model, seed):
                 parameter.data = (parameter.data.clamp(-0.9, 0.9) * 1024).round() / 1024
         elif name.endswith("A_log"):
             parameter.data = noise - 1
+        elif name.endswith("sinks"):
+            parameter.data = noise * 3  # from heads that hardly look at it to heads that look at nothing else
         elif parameter.ndim == 1:
             parameter.data = noise * 0.3
         else:
@@ -274,7 +288,7 @@ def main(out, *names):
         golden = {"sequences": [logits(model, IDS), logits(model, IDS[:24])]}
         if config.model_type == "lfm2":  # several blocks of 64 tokens, across which states are carried
             golden["sequences"].append(logits(model, LONG))
-        golden["greedy"] = greedy(model, IDS[:20], 32 if config.model_type.startswith(("lfm2", "qwen3_5")) else 12)
+        golden["greedy"] = greedy(model, IDS[:20], 32 if config.model_type.startswith(("lfm2", "qwen3_5", "granite_swa")) else 12)
         if name in EXPORTED:
             export_gguf(model, folder / "model.gguf")
         if name == "qwen2":

@@ -14,6 +14,8 @@ export interface AttentionRow {
   readonly query: number;
   /** Softmax weights over all slots, evicted and hidden ones included. */
   readonly weights: ArrayLike<number>;
+  /** The weight of the head's learned sink, which the others lack to 1. @defaultValue 0 */
+  readonly sink?: number;
   /** Original positions of the slots. */
   readonly positions: ArrayLike<number>;
   /** Slots that stay, ascending. */

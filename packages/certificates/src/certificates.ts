@@ -71,7 +71,7 @@ export function certificates({
     designed = constants && schedules(constants);
   return {
     row(row) {
-      (row.at === 'event' ? events : views).add(row.layer, row.weights, row.kept);
+      (row.at === 'event' ? events : views).add(row.layer, row.weights, row.kept, row.sink);
       fading.add(row);
       shared.add(row);
       guessed.add(row);

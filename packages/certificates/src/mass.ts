@@ -24,13 +24,14 @@ function total(weights: Numbers): number {
  * Dropped mass δ: the share of the weights outside the kept set.
  *
  * @remarks PrHS, Lemma 1: exactly the total variation between the weights and those of the kept slots scaled up to sum
- * to 1.
+ * to 1, a learned sink being one of them.
  * @param set kept slots
+ * @param sink weight of a learned sink, in addition to those of the slots
  * @throws KvError if a weight is negative or not finite, all are 0, or a kept slot does not exist.
  */
-export function droppedMass(weights: Numbers, set: readonly number[]): number {
-  const sum = total(weights);
-  return Math.max(0, 1 - kept(weights, set).reduce((s, i) => s + weights[i], 0) / sum);
+export function droppedMass(weights: Numbers, set: readonly number[], sink = 0): number {
+  const sum = total(weights) + sink;
+  return Math.max(0, 1 - kept(weights, set).reduce((s, i) => s + weights[i], sink) / sum);
 }
 
 /** Returns the `size` slots of most weight, ascending; ties to the lower slot. */
@@ -51,7 +52,7 @@ export interface Certificate {
   readonly overlap: number;
   /** KL divergence of the kept distribution from the full one, ln(1 / (1 - δ)), in nats. */
   readonly divergence: number;
-  /** Largest possible difference of the entropies, h_b(δ) + δ ln(n - 1), in nats. */
+  /** Largest possible difference of the entropies, h_b(δ) + δ ln(n - 1), in nats; a learned sink counts among the n. */
   readonly entropy: number;
   /** Bound on the loss of mutual information, 2 (h_b(δ) + δ ln n), in nats. Informative while δ <= n / (n + 1). */
   readonly information: number;
@@ -67,17 +68,18 @@ export const informationBound = (dropped: number, n: number): number =>
 /**
  * Returns the certificate of one query's weights and kept slots.
  *
+ * @param sink weight of a learned sink, in addition to those of the slots
  * @throws KvError as `droppedMass` does.
  */
-export function certificate(weights: Numbers, set: readonly number[]): Certificate {
+export function certificate(weights: Numbers, set: readonly number[], sink = 0): Certificate {
   const slots = kept(weights, set),
-    n = weights.length,
-    dropped = droppedMass(weights, slots),
+    n = weights.length + (sink > 0 ? 1 : 0), // outcomes of the distribution
+    dropped = droppedMass(weights, slots, sink),
     best = heaviest(weights, slots.length),
     wanted = new Set(best);
   return {
     dropped,
-    best: droppedMass(weights, best),
+    best: droppedMass(weights, best, sink),
     overlap: slots.length === 0 ? 1 : slots.filter((i) => wanted.has(i)).length / slots.length,
     divergence: -Math.log(1 - dropped),
     entropy: binaryEntropy(dropped) + (n > 1 ? dropped * Math.log(n - 1) : 0),

@@ -26,7 +26,7 @@ export function reuse(): { add(row: AttentionRow): void; take(): Reuse | undefin
   const past = new Map<string, Map<number, Float32Array>>(),
     all = spreads(['distance', 'bound', 'printed', 'beyond']);
   return {
-    add({ at, layer, head, step, vector, keyNorm, state, weights, kept }) {
+    add({ at, layer, head, step, vector, keyNorm, state, weights, sink, kept }) {
       const ago = at === 'view' ? state?.('state.cis.ago') : undefined;
       if (ago === undefined || !vector || keyNorm === undefined) return;
       const key = `${layer}/${head}`,
@@ -48,7 +48,7 @@ export function reuse(): { add(row: AttentionRow): void; take(): Reuse | undefin
       });
       const dim = vector.length,
         distance = Math.sqrt(far),
-        { dropped, best } = certificate(weights, kept);
+        { dropped, best } = certificate(weights, kept, sink);
       all.add({
         distance,
         bound: sharingBound({ keyNorm, dim, distance }),

@@ -22,7 +22,7 @@ export interface Rounding {
 export function roundings(): { add(row: AttentionRow): void; take(): Rounding | undefined } {
   const all = spreads(['logitError', 'variation', 'dropped', 'valueError']);
   return {
-    add({ rounding, vector, weights, kept }) {
+    add({ rounding, vector, weights, sink, kept }) {
       if (!rounding || !vector) return;
       const length = Math.sqrt(vector.reduce((sum, x) => sum + x * x, 0)),
         logitError = (length * rounding.key) / Math.sqrt(vector.length),
@@ -30,7 +30,7 @@ export function roundings(): { add(row: AttentionRow): void; take(): Rounding | 
       all.add({
         logitError,
         variation,
-        dropped: Math.min(1, droppedMass(weights, kept) + variation),
+        dropped: Math.min(1, droppedMass(weights, kept, sink) + variation),
         valueError: rounding.value,
       });
     },

@@ -65,14 +65,14 @@ const NAMES = ['dropped', 'best', 'overlap', 'divergence', 'entropy', 'informati
 
 /** Returns an accumulator of the certificates of rows. */
 export function tally(): {
-  add(layer: number, weights: ArrayLike<number>, kept: readonly number[]): void;
+  add(layer: number, weights: ArrayLike<number>, kept: readonly number[], sink?: number): void;
   take(): Summary | undefined;
 } {
   const all = spreads(NAMES),
     layers: ReturnType<typeof running>[] = [];
   return {
-    add(layer, weights, kept) {
-      const found = certificate(weights, kept);
+    add(layer, weights, kept, sink) {
+      const found = certificate(weights, kept, sink);
       all.add(found);
       (layers[layer] ??= running()).add(found.dropped);
     },

@@ -46,6 +46,21 @@ describe('the theorems that hold for any weights and set', () => {
         expect(Math.abs(kl - divergence(weights, kept))).toBeLessThan(1e-6);
       }),
     ));
+  test('a learned sink is one more outcome, which stays', () =>
+    fc.assert(
+      fc.property(sets, fc.double({ min: 1e-3, max: 50, noNaN: true }), ({ weights, kept }, sink) => {
+        const { dropped, best, divergence: kl, entropy } = certificate(weights, kept, sink),
+          [all, left] = [
+            [...weights, sink],
+            [...kept, weights.length],
+          ];
+        expect(Math.abs(dropped - totalVariation(all, left))).toBeLessThan(EPS);
+        expect(Math.abs(kl - divergence(all, left))).toBeLessThan(1e-6);
+        expect(entropyGap(all, left)).toBeLessThanOrEqual(entropy + 1e-9);
+        expect(best).toBeLessThanOrEqual(dropped + EPS);
+        expect(best).toBeCloseTo(totalVariation(all, [...heaviest(weights, kept.length), weights.length]), 9);
+      }),
+    ));
   test('entropies differ by at most h_b(δ) + δ ln(n - 1), and g is at least that', () =>
     fc.assert(
       fc.property(sets, ({ weights, kept }) => {

@@ -20,6 +20,7 @@ beforeAll(async () => {
     'smollm3',
     'olmo2',
     'granite',
+    'granite_swa',
     'nemo',
     'phi4',
     'qwen3-yarn',
@@ -49,6 +50,7 @@ test.each([
   'smollm3',
   'olmo2',
   'granite',
+  'granite_swa',
   'phi4',
   'qwen3-yarn',
   'lfm2',
@@ -195,6 +197,9 @@ describe('refuses in one sentence', () => {
     ['gemma3', { 'gemma3.rope.freq_base_swa': -1 }],
     ['qwen3-yarn', { 'qwen3.rope.scaling.yarn_ext_factor': 0.5 }],
     ['qwen3-yarn', { 'qwen3.rope.scaling.factor': undefined }],
+    ['granite', { 'general.architecture': 'gpt-oss', 'gpt-oss.expert_count': 32 }],
+    ['granite_swa', { 'granite_swa.attention.rope_pattern': [true, false] }],
+    ['granite', { 'granite.attention.rope_pattern': [true, false] }],
   ])('%s with %j', async (name, change) => {
     await expect(configFromGguf(changed(name, change))).rejects.toThrowErrorMatchingSnapshot();
   });

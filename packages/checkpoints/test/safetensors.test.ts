@@ -4,6 +4,7 @@ import { readSafetensors } from '../src/format/safetensors.ts';
 import { bytesSource } from '../src/read/source.ts';
 import type { CheckpointTensors } from '../src/format/tensor-file.ts';
 import { toFloat32, weightType } from '../src/format/tensor-types.ts';
+import { fixtureJson } from '@kv/model-testing/fixture';
 import { f32Bytes, writeSafetensors, type TensorBytes } from '@kv/model-testing/safetensors-file';
 
 const open = (bytes: Uint8Array<ArrayBuffer>) => readSafetensors(bytesSource(bytes, 'f'));
@@ -27,6 +28,26 @@ const tensors = fc.dictionary(
   ),
   { maxKeys: 5, noNullPrototype: true },
 );
+
+test('blocks of MXFP4 and their scales are one tensor, to the bit that of llama.cpp, with the numbers of transformers', async () => {
+  const { shape, ...texts } = fixtureJson<
+      Record<'blocks' | 'scales' | 'gguf' | 'values', string> & { shape: number[] }
+    >('mxfp4.json'),
+    bytes = (of: keyof typeof texts): Uint8Array<ArrayBuffer> => Uint8Array.from(Buffer.from(texts[of], 'base64')),
+    [experts, rows, n] = shape;
+  const file = await open(
+    writeSafetensors({
+      'experts.w_scales': { dtype: 'U8', shape: [experts, rows, n / 32], bytes: bytes('scales') },
+      'experts.w_blocks': { dtype: 'U8', shape: [experts, rows, n / 32, 16], bytes: bytes('blocks') },
+    }),
+  );
+  expect([...file.tensors.keys()]).toEqual(['experts.w']);
+  expect(file.tensors.get('experts.w')).toMatchObject({ type: 'MXFP4', shape });
+  expect(await file.bytes('experts.w')).toEqual(bytes('gguf'));
+  const want = new Float32Array(bytes('values').buffer);
+  // transformers has a zero of either sign, llama.cpp one
+  expect((await read(file, 'experts.w')).every((x, i) => x === want[i])).toBe(true);
+});
 
 describe('round trips', () => {
   test('F32: every tensor of a file, by name', async () => {
@@ -119,6 +140,22 @@ describe('a file that is not right', () => {
     ['data that is left over', () => Uint8Array.from([...writeSafetensors(good), 0])],
   ])('%s', async (_, file) => {
     await expect(open(file())).rejects.toThrowErrorMatchingSnapshot();
+  });
+
+  test('scales of MXFP4 that do not fit their blocks', async () => {
+    const pair = (shape: readonly number[], scales: readonly number[]) =>
+      open(
+        writeSafetensors({
+          w_blocks: { dtype: 'U8', shape, bytes: new Uint8Array(shape.reduce((a, b) => a * b, 1)) },
+          w_scales: { dtype: 'U8', shape: scales, bytes: new Uint8Array(scales.reduce((a, b) => a * b, 1)) },
+        }),
+      );
+    await expect(pair([2, 3, 16], [3, 2])).rejects.toThrowErrorMatchingInlineSnapshot(
+      `[KvError: f: w_scales must have shape [2,3], got [3,2]]`,
+    );
+    await expect(pair([2, 3, 15], [2, 3])).rejects.toThrowErrorMatchingInlineSnapshot(
+      `[KvError: f: w_blocks must have shape [..., 16], got [2,3,15]]`,
+    );
   });
 
   test('a missing tensor and a type that is not read', async () => {

@@ -7,6 +7,7 @@ export { channelSizes, extents } from './tensor/extents.ts';
 export { sumOf } from './tensor/sum-of.ts';
 export { factory } from './piece/declare.ts';
 export { inside } from './compose/nested.ts';
+export { shares } from './piece/shares.ts';
 export { mergeMasks } from './piece/drafts.ts';
 export { orWord } from './piece/option.ts';
 export { inner } from './tensor/inner.ts';

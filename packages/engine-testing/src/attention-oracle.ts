@@ -12,13 +12,20 @@ export interface OracleHead {
 /** Whether a query may see a slot: slot, its position, the query's position, query head, KV head. */
 export type Sees = (slot: number, position: number, query: number, h: number, g: number) => boolean;
 
-/** Returns causal probabilities in float64, `[H][m]` of `[n_g]`; a query that sees nothing has zeros. */
+/**
+ * Returns causal probabilities in float64, `[H][m]` of `[n_g]`, of a softmax in which each head's sink, if it has one, is one
+ * more score; a query that sees nothing has zeros.
+ */
 export function probabilities(
   q: NdArray<Float64Array>,
   queryPositions: readonly number[],
   heads: readonly OracleHead[],
   sees: Sees = () => true,
-  { scale, softcap }: { readonly scale?: number; readonly softcap?: number } = {},
+  {
+    scale,
+    softcap,
+    sinks,
+  }: { readonly scale?: number; readonly softcap?: number; readonly sinks?: ArrayLike<number> } = {},
 ): NdArray<Float64Array>[][] {
   const [H = 0, m = 0, d = 0] = q.shape;
   return Array.from({ length: H }, (_, h) => {
@@ -38,9 +45,11 @@ export function probabilities(
         row.set(j, !visible[j] ? -Infinity : softcap === undefined ? score : Math.tanh(score / softcap) * softcap);
       }
       if (!visible.includes(true)) return ndarray(new Float64Array(n), [n]);
-      ops.subseq(row, ops.sup(row));
+      const sink = sinks?.[h] ?? -Infinity,
+        top = Math.max(ops.sup(row), sink);
+      ops.subseq(row, top);
       ops.expeq(row);
-      ops.divseq(row, ops.sum(row));
+      ops.divseq(row, ops.sum(row) + Math.exp(sink - top));
       return row;
     });
   });

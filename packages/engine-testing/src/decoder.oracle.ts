@@ -71,11 +71,12 @@ export function oracleLogits(
   const type = config.model_type as string,
     w = type === 'lfm2' || text !== undefined ? asLlama(weights) : weights,
     gemma = type.startsWith('gemma'),
+    granite = type.startsWith('granite'),
     qwen35 = type === 'qwen3_5_text',
     behind = gemma || type === 'olmo2', // norms after the blocks
     before = type !== 'olmo2',
-    plain = gemma ? Math.sqrt(n('hidden_size')) : type === 'granite' ? n('embedding_multiplier') : 1,
-    joined = type === 'granite' ? n('residual_multiplier') : 1,
+    plain = gemma ? Math.sqrt(n('hidden_size')) : granite ? n('embedding_multiplier') : 1,
+    joined = granite ? n('residual_multiplier') : 1,
     H = n('num_attention_heads'),
     G = n('num_key_value_heads'),
     D = n('hidden_size'),
@@ -103,6 +104,9 @@ export function oracleLogits(
   };
   const ropes = config.rope_parameters as Readonly<Record<string, Json>>,
     turns = (l: number): ((x: Vector, position: number) => readonly number[]) => {
+      const listed = (config.layer_rope_theta as number[] | undefined)?.[l];
+      if (listed === 0) return (head) => head;
+      if (listed !== undefined) return rotation(config, { ...ropes, rope_theta: listed }, d, ids.length);
       if ((config.no_rope_layers as number[] | undefined)?.[l] === 0) return (head) => head;
       if (ropes.full_attention === undefined) return rotation(config, ropes as Json, d, ids.length);
       return rotation(config, ropes[(config.layer_types as string[])[l]], d, ids.length);
@@ -110,7 +114,10 @@ export function oracleLogits(
   const slides = (l: number): boolean => {
     if (config.sliding_window == null || type === 'llama') return false;
     if (type === 'mistral' || type === 'phi3') return true;
-    return (config.layer_types as string[])[l] === 'sliding_attention' && (gemma || config.use_sliding_window === true);
+    return (
+      (config.layer_types as string[])[l] === 'sliding_attention' &&
+      (gemma || granite || config.use_sliding_window === true)
+    );
   };
   let x: number[][] = ids.map((id) =>
     w['model.embed_tokens.weight'].data.slice(id * D, (id + 1) * D).map((v) => v * plain),
@@ -165,8 +172,7 @@ export function oracleLogits(
             };
           });
     if (!convolved && !linear) below = heads;
-    const scale =
-      type === 'granite' ? n('attention_multiplier') : 1 / Math.sqrt(gemma ? n('query_pre_attn_scalar') : d);
+    const scale = granite ? n('attention_multiplier') : 1 / Math.sqrt(gemma ? n('query_pre_attn_scalar') : d);
     x = x.map((row, t) => {
       if (frozen(l, t)) return row;
       const attend = (): number[] =>
@@ -175,9 +181,10 @@ export function oracleLogits(
             first = slides(l) ? Math.max(0, t + 1 - n('sliding_window')) : 0,
             seen = heads.slice(first, t + 1).filter((_, j) => sees(l, g, t, first + j));
           const scores = seen.map(({ k }) => cap(dot(heads[t].q[h], k[g]) * scale, config.attn_logit_softcapping));
-          const top = Math.max(...scores),
+          const sink = w[at('self_attn.sinks')]?.data[h] ?? -Infinity,
+            top = Math.max(...scores, sink),
             e = scores.map((s) => Math.exp(s - top)),
-            total = e.reduce((a, b) => a + b);
+            total = e.reduce((a, b) => a + b, Math.exp(sink - top));
           return Array.from(
             { length: d },
             (_, c) =>
@@ -213,7 +220,7 @@ export function oracleLogits(
   const head = config.tie_word_embeddings === true ? 'model.embed_tokens' : 'lm_head';
   return x.map((row) =>
     times(head, norm('model.norm', row)).map((v) =>
-      cap(v / (type === 'granite' ? n('logits_scaling') : 1), config.final_logit_softcapping),
+      cap(v / (granite ? n('logits_scaling') : 1), config.final_logit_softcapping),
     ),
   );
 }

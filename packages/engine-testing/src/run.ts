@@ -42,7 +42,7 @@ export async function run(
       x = await decoder.finish(
         layer,
         x,
-        attend({ q: projected.q, queryPositions: positions, cache, ...layerAttention(decoder.config, layer) }),
+        attend({ q: projected.q, queryPositions: positions, cache, ...layerAttention(decoder, layer) }),
         projected.gate,
       );
     }

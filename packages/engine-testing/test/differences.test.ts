@@ -56,6 +56,8 @@ const divisors = (count: number): fc.Arbitrary<number[]> =>
 const window = fc.integer({ min: 1, max: 30 });
 const types = (layers: number): fc.Arbitrary<string[]> =>
   fc.array(fc.constantFrom('sliding_attention', 'full_attention'), { minLength: layers, maxLength: layers });
+const thetas = (layers: number): fc.Arbitrary<number[]> =>
+  fc.array(fc.oneof(fc.constant(0), number(50, 1e6)), { minLength: layers, maxLength: layers });
 const longrope = (original: number, partial: number, pairs: number): fc.Arbitrary<Json> =>
   fc.record({
     sliding_window: fc.option(window),
@@ -116,6 +118,19 @@ const variants: Readonly<Record<string, fc.Arbitrary<Json>>> = {
     embedding_multiplier: number(0.1, 12),
     residual_multiplier: number(0.05, 2),
     logits_scaling: number(0.1, 16),
+  }),
+  granite_swa: fc.record({
+    rope_parameters: scaling,
+    attention_multiplier: number(0.01, 1),
+    sliding_window: window,
+    layer_types: types(6),
+    layer_rope_theta: thetas(6),
+  }),
+  'granite_swa-thetas': fc.record({
+    residual_multiplier: number(0.05, 2),
+    sliding_window: window,
+    layer_types: types(4),
+    layer_rope_theta: thetas(4),
   }),
   llama32: fc.record({ rope_parameters: scaling }),
   phi4: fc.integer({ min: 2, max: 60 }).chain((original) => longrope(original, 0.75, 6)),

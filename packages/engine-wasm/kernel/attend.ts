@@ -17,6 +17,21 @@ import { CODES, META, UNPACKED } from "./unpacked";
 
 /** Below every score, and finite, so that a difference of two is a number. */
 const LOWEST: f32 = -1e30;
+
+/**
+ * Where a softmax's maximum begins; its sum begins at `sumFrom`. Without sinks nothing has been seen. A sink `[H]` is one
+ * more score of its query head, of no slot: weights of slots sum to 1 less its own.
+ */
+// @ts-ignore: decorator
+@inline
+function topFrom(sinks: usize, h: usize): f32 {
+  return sinks ? max<f32>(load<f32>(sinks + 4 * h), LOWEST) : LOWEST;
+}
+// @ts-ignore: decorator
+@inline
+function sumFrom(sinks: usize): f32 {
+  return sinks ? 1 : 0;
+}
 const LOG2E: f32 = 1.44269504088896341;
 
 // @ts-ignore: decorator
@@ -533,23 +548,25 @@ function attendSlots(slots: usize, from: usize, to: usize, group: usize, most: u
  * of it, as they are claimed.
  * q `[H, d]`, k and v `[G, d]`. Unless `shares` is 0, the score of every slot that is seen goes there, `[H, stride]`.
  */
-export function attendToken(cache: usize, heads: usize, kvHeads: usize, d: usize, q: usize, k: usize, v: usize, scale: f32, cap: f32, window: u32, position: u32, parts: usize, scratch: usize, shares: usize, stride: usize): void {
+export function attendToken(cache: usize, heads: usize, kvHeads: usize, d: usize, q: usize, k: usize, v: usize, scale: f32, cap: f32, window: u32, sinks: usize, position: u32, parts: usize, scratch: usize, shares: usize, stride: usize): void {
   const pieces = tokenPieces(cache, kvHeads, position, window);
   for (let piece = claim(<i32>pieces); piece >= 0; piece = claim(<i32>pieces))
-    attendPiece(<usize>piece, cache, heads, kvHeads, d, q, k, v, scale, cap, window, position, parts, scratch, shares, stride);
+    attendPiece(<usize>piece, cache, heads, kvHeads, d, q, k, v, scale, cap, window, sinks, position, parts, scratch, shares, stride);
 }
 
 /** One of the pieces. Where query heads have lists of their own, it is what all of a group see from one slot to another. */
-export function attendPiece(piece: usize, cache: usize, heads: usize, kvHeads: usize, d: usize, q: usize, k: usize, v: usize, scale: f32, cap: f32, window: u32, position: u32, parts: usize, scratch: usize, shares: usize, stride: usize): void {
+export function attendPiece(piece: usize, cache: usize, heads: usize, kvHeads: usize, d: usize, q: usize, k: usize, v: usize, scale: f32, cap: f32, window: u32, sinks: usize, position: u32, parts: usize, scratch: usize, shares: usize, stride: usize): void {
   const group = heads / kvHeads, row = d << 2, record = recordBytes(d), lists = listsOf(cache);
   let g: usize = 0, index = piece;
   for (let count = look(cache, kvHeads, 0, position, window); index >= count; count = look(cache, kvHeads, ++g, position, window)) index -= count;
   const from = FIRST + index * SIZE, to = min2(from + SIZE, END), part = parts + (g * PIECES + index) * group * record;
   const qg = q + g * group * row;
   open(cache, g, d);
+  const sunk: usize = index == 0 ? sinks : 0; // a sink counts once
   for (let h: usize = 0; h < group; h++) {
-    store<f32>(part + h * record, LOWEST);
-    memory.fill(part + h * record + 4, 0, record - 4);
+    store<f32>(part + h * record, topFrom(sunk, g * group + h));
+    store<f32>(part + h * record, sumFrom(sunk), 4);
+    memory.fill(part + h * record + 8, 0, record - 8);
   }
   if (lists == 0) {
     if (to == END) put(to - 1, d, k + g * row, 0, v + g * row, 0, 1);
@@ -703,10 +720,10 @@ export function packScratch(d: usize): usize {
 
 /**
  * Packs a layer's keys (and in 8 bits values), once m rows have joined them: 64 slots at a time, as they are claimed.
- * In 8 bits a mean key is taken off, which changes every score of a query by as much and no weight (unless there is a
- * soft cap): what all keys share would coarsen them (Zhang et al. 2024, arXiv:2410.02367, section 4.2).
+ * In 8 bits a mean key is taken off, which changes every score of a query by as much and no weight (unless `whole`: there
+ * is a soft cap, or a sink that stays): what all keys share would coarsen them (Zhang et al. 2024, arXiv:2410.02367, section 4.2).
  */
-export function packCache(eight: bool, cache: usize, kvHeads: usize, d: usize, m: usize, cap: bool, packed: usize, scratch: usize): void {
+export function packCache(eight: bool, cache: usize, kvHeads: usize, d: usize, m: usize, whole: bool, packed: usize, scratch: usize): void {
   const row = d << 2, room = scratch + row + 128, decoded = valueFormOf(cache) != F32;
   let pieces: usize = 0;
   for (let g: usize = 0; g < kvHeads; g++) pieces += (slotsOf(cache, g) + m + PACKED - 1) / PACKED;
@@ -720,7 +737,7 @@ export function packCache(eight: bool, cache: usize, kvHeads: usize, d: usize, m
     }
     open(cache, g, d);
     const n = slotsOf(cache, g) + m, first = index * PACKED, count = min2(PACKED, n - first);
-    if (eight) meanKey(d, n, cap, scratch, room);
+    if (eight) meanKey(d, n, whole, scratch, room);
     const keys = rowsFrom(KEY_FORM, KEYS, KEY_SCALES, first, count, d, room);
     for (let s: usize = 0; s < count; )
       if (eight) {
@@ -753,10 +770,10 @@ function rowsFrom(form: u32, codes: usize, scales: usize, first: usize, n: usize
 }
 
 /** The mean of up to 64 keys from all over a KV head; zeros where it must not be taken off. */
-function meanKey(d: usize, n: usize, cap: bool, mean: usize, room: usize): void {
+function meanKey(d: usize, n: usize, whole: bool, mean: usize, room: usize): void {
   const some = min2(64, n), row = d << 2;
   memory.fill(mean, 0, row);
-  if (cap) return;
+  if (whole) return;
   for (let j: usize = 0; j < some; j++) {
     const key = rowsFrom(KEY_FORM, KEYS, KEY_SCALES, (j * n) / some, 1, d, room);
     for (let i: usize = 0; i < row; i += 16) v128.store(mean + i, f32x4.add(v128.load(mean + i), v128.load(key + i)));
@@ -854,7 +871,7 @@ function firstCounted(sums: usize): usize {
  * q `[m, H * d]` at ldq, out the same at ldo; positions [position, position + m). Unless `shares` is 0, what `sums` says
  * of the rows' weights for every slot goes there, `[sums, H, stride]`, and rows that count are one piece a query head.
  */
-export function attendRows(eight: bool, cache: usize, heads: usize, kvHeads: usize, d: usize, m: usize, q: usize, ldq: usize, scale: f32, cap: f32, window: u32, position: u32, packed: usize, out: usize, ldo: usize, scratch: usize, shares: usize, stride: usize, sums: usize): void {
+export function attendRows(eight: bool, cache: usize, heads: usize, kvHeads: usize, d: usize, m: usize, q: usize, ldq: usize, scale: f32, cap: f32, window: u32, sinks: usize, position: u32, packed: usize, out: usize, ldo: usize, scratch: usize, shares: usize, stride: usize, sums: usize): void {
   const blocks = (m + ROWS - 1) / ROWS, plain = shares ? min2(blocks, firstCounted(sums) / ROWS) : blocks, whole = shares ? heads : 0;
   const pieces = <i32>(whole + plain * heads);
   for (let piece = claim(pieces); piece >= 0; piece = claim(pieces)) {
@@ -862,16 +879,16 @@ export function attendRows(eight: bool, cache: usize, heads: usize, kvHeads: usi
       const h = <usize>piece;
       for (let i: usize = 0; i < <usize>load<u32>(sums); i++) memory.fill(shares + 4 * (i * heads + h) * stride, 0, 4 * stride);
       for (let block = plain; block < blocks; block++)
-        rowsOf(eight, cache, heads, kvHeads, d, m, q, ldq, scale, cap, window, position, packed, out, ldo, scratch, shares, stride, sums, block, h);
+        rowsOf(eight, cache, heads, kvHeads, d, m, q, ldq, scale, cap, window, sinks, position, packed, out, ldo, scratch, shares, stride, sums, block, h);
       continue;
     }
     // the last rows see most: they come first
     const index = <usize>piece - whole, block = plain - 1 - index / heads, h = index % heads;
-    rowsOf(eight, cache, heads, kvHeads, d, m, q, ldq, scale, cap, window, position, packed, out, ldo, scratch, 0, 0, 0, block, h);
+    rowsOf(eight, cache, heads, kvHeads, d, m, q, ldq, scale, cap, window, sinks, position, packed, out, ldo, scratch, 0, 0, 0, block, h);
   }
 }
 
-function rowsOf(eight: bool, cache: usize, heads: usize, kvHeads: usize, d: usize, m: usize, q: usize, ldq: usize, scale: f32, cap: f32, window: u32, position: u32, packed: usize, out: usize, ldo: usize, scratch: usize, shares: usize, stride: usize, sums: usize, block: usize, h: usize): void {
+function rowsOf(eight: bool, cache: usize, heads: usize, kvHeads: usize, d: usize, m: usize, q: usize, ldq: usize, scale: f32, cap: f32, window: u32, sinks: usize, position: u32, packed: usize, out: usize, ldo: usize, scratch: usize, shares: usize, stride: usize, sums: usize, block: usize, h: usize): void {
   const group = heads / kvHeads, row = d << 2, capacity = capacityOf(cache), g = h / group, ldw = ((d + 31) & ~31) << 2;
   const qs = scratch, os = qs + ROWS * ldw, ss = os + ROWS * ldw, tops = ss + ROWS * LINE, totals = tops + 4 * ROWS, factors = totals + 4 * ROWS;
   const weights = factors + 4 * ROWS, panel = (SLOTS / 32) * UNPACKED;
@@ -885,8 +902,8 @@ function rowsOf(eight: bool, cache: usize, heads: usize, kvHeads: usize, d: usiz
     const from = q + (r0 + min2(r, count - 1)) * ldq + h * row, to = eight ? os : qs + r * 4 * ((d + 7) & ~7);
     for (let i: usize = 0; i < row; i += 16) v128.store(to + i, f32x4.mul(v128.load(from + i), factor));
     if (eight) quantise(os, d, qs + (r & ~3) * d + 4 * (r & 3), qs + ROWS * d + META * ((r & ~3) * (d / 32) + (r & 3)), 4);
-    store<f32>(tops + 4 * r, LOWEST);
-    store<f32>(totals + 4 * r, 0);
+    store<f32>(tops + 4 * r, topFrom(sinks, h));
+    store<f32>(totals + 4 * r, sumFrom(sinks));
   }
   memory.fill(os, 0, ROWS * ldw);
   const end = n + r0 + count, start = firstSeen(cache, g, all, position + <u32>r0, window) & ~31;

@@ -208,7 +208,7 @@ function tokens(): void {
       count = tokenPieces(cacheOf(++r), kvHeads, positionOf(r), window);
     }
     attendPiece(piece - first, cacheOf(r), heads, kvHeads, w(4), at(5) + r * w(6), at(7) + r * w(8), at(9) + r * w(10),
-      real(11), real(12), window, positionOf(r), at(14) + r * w(15), at(16), sharesOf(w(17) * rows + r, heads), STRIDE);
+      real(11), real(12), window, w(18), positionOf(r), at(14) + r * w(15), at(16), sharesOf(w(17) * rows + r, heads), STRIDE);
   }
 }
 
@@ -297,24 +297,24 @@ function run(): void {
         PC += 32;
         break;
       case TOKEN:
-        attendToken(CACHES + w(1), w(2), w(3), w(4), at(5), at(6), at(7), real(8), real(9), <u32>w(10), POSITION, at(11), at(12), sharesOf(w(13), w(2)), STRIDE);
-        PC += 56;
+        attendToken(CACHES + w(1), w(2), w(3), w(4), at(5), at(6), at(7), real(8), real(9), <u32>w(10), w(14), POSITION, at(11), at(12), sharesOf(w(13), w(2)), STRIDE);
+        PC += 60;
         break;
       case JOIN:
         joinToken(CACHES + w(1), w(2), w(3), w(4), <u32>w(5), POSITION, at(6), at(7), sharesOf(w(8), w(2)), STRIDE, false);
         PC += 36;
         break;
       case PACK:
-        packCache(<bool>w(1), CACHES + w(2), w(3), w(4), <usize>M, real(5) != 0, PACKED, at(6));
+        packCache(<bool>w(1), CACHES + w(2), w(3), w(4), <usize>M, w(5) != 0, PACKED, at(6));
         PC += 28;
         break;
       case ATTEND:
-        attendRows(<bool>w(14), CACHES + w(1), w(2), w(3), w(4), <usize>M, at(5), w(6), real(7), real(8), <u32>w(9), POSITION, PACKED, at(10), w(11), at(12), sharesOf(w(13), w(2)), STRIDE, SUMS);
-        PC += 60;
+        attendRows(<bool>w(14), CACHES + w(1), w(2), w(3), w(4), <usize>M, at(5), w(6), real(7), real(8), <u32>w(9), w(15), POSITION, PACKED, at(10), w(11), at(12), sharesOf(w(13), w(2)), STRIDE, SUMS);
+        PC += 64;
         break;
       case TOKENS:
         tokens();
-        PC += 72;
+        PC += 76;
         break;
       case JOINS:
         joins();

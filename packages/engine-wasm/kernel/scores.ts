@@ -20,11 +20,14 @@ export function scoreOne(q: usize, keys: usize, n: usize, d: usize, out: usize):
   dots1(q, d << 2, keys, n, out, 0);
 }
 
-/** Softmax of n numbers, the sum in f64; zeros where all are -Infinity, and from n on up to `end`, a multiple of 4. */
-export function softmax(s: usize, n: usize, end: usize): void {
+/**
+ * Softmax of n numbers and of a sink, which leaves with its weight (-Infinity: none), the sum in f64; zeros where all are
+ * -Infinity, and from n on up to `end`, a multiple of 4.
+ */
+export function softmax(s: usize, n: usize, end: usize, sink: f32): void {
   for (let j = n; j < end; j++) store<f32>(s + (j << 2), -Infinity);
   const stop = s + (end << 2);
-  let top = f32x4.splat(-Infinity);
+  let top = f32x4.splat(sink);
   for (let p = s; p < stop; p += 16) top = f32x4.pmax(top, v128.load(p));
   const highest = Mathf.max(
     Mathf.max(f32x4.extract_lane(top, 0), f32x4.extract_lane(top, 1)),
@@ -34,7 +37,7 @@ export function softmax(s: usize, n: usize, end: usize): void {
     return;
   }
   const max = f32x4.splat(highest);
-  let sum = f64x2.splat(0);
+  let sum = f64x2.replace_lane(f64x2.splat(0), 0, <f64>f32x4.extract_lane(exp4(f32x4.sub(f32x4.splat(sink), max)), 0));
   for (let p = s; p < stop; p += 16) {
     const e = exp4(f32x4.sub(v128.load(p), max));
     v128.store(p, e);

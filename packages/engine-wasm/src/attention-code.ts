@@ -11,6 +11,8 @@ export interface AttentionShape {
   readonly softcap?: number | undefined;
   /** Positions that a query sees, its own included; 0 for all. */
   readonly window: number;
+  /** Address of the sinks of its query heads; 0 for none. */
+  readonly sinks: number;
   /** The layer's number among those that keep slots, and bytes from the first cache to this layer's words. */
   readonly layer: number;
   readonly cache: number;
@@ -30,7 +32,7 @@ export interface ProjectedRows {
  * its keys and values are appended.
  */
 export function attendTokens(code: CodeStream, { q, k, v }: ProjectedRows, shape: AttentionShape): BufferSlice {
-  const { queryHeads: H, kvHeads: G, headDim: d, scale, softcap = 0, window, cache, layer } = shape,
+  const { queryHeads: H, kvHeads: G, headDim: d, scale, softcap = 0, window, sinks, cache, layer } = shape,
     { layout, sizes, rows, share } = code,
     bytes = sizes.partBytes(H, d),
     heads = [cache, H, G, d];
@@ -49,7 +51,7 @@ export function attendTokens(code: CodeStream, { q, k, v }: ProjectedRows, shape
     code.put(ops.tokens, ...heads, at(q), q.stride, at(k), k.stride, at(v), v.stride, real(scale), real(softcap));
     code.put(window, at(held), bytes);
   }
-  code.put(scratch.at + 2, layer);
+  code.put(scratch.at + 2, layer, sinks);
   const out = code.value(H * d);
   code.use([[held, 'all']], [[out, share]]);
   if (rows === 1) code.put(ops.join, ...heads, window, at(held), at(out), layer);
@@ -69,7 +71,7 @@ export function attendBlock(
   shape: AttentionShape,
   appended: () => void,
 ): BufferSlice {
-  const { queryHeads: H, kvHeads: G, headDim: d, scale, softcap = 0, window, cache, layer } = shape,
+  const { queryHeads: H, kvHeads: G, headDim: d, scale, softcap = 0, window, sinks, cache, layer } = shape,
     { layout, sizes } = code,
     eight = Number(shape.eight);
   keepQueries(code, q, shape);
@@ -86,12 +88,12 @@ export function attendBlock(
   appended();
   code.barrier(true);
   const mean = layout.take(2, sizes.packScratch(d));
-  code.put(ops.pack, eight, cache, G, d, real(softcap), mean.at + 2);
+  code.put(ops.pack, eight, cache, G, d, Number(softcap !== 0 || sinks !== 0), mean.at + 2);
   layout.give(mean);
   code.barrier();
   code.use([[q, 'all']], [[out, 'pieces']], true);
   code.put(ops.attend, cache, H, G, d, at(q), q.stride, real(scale), real(softcap), window);
-  code.put(at(out), out.stride, scratch.at + 2, layer, eight);
+  code.put(at(out), out.stride, scratch.at + 2, layer, eight, sinks);
   layout.give(scratch);
   return out;
 }

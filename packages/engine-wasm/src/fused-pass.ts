@@ -70,13 +70,21 @@ export class FusedPass {
     this.#eight = eight;
     this.attends = headDim % 4 === 0 && decoder.layers.every(({ delta }) => !delta || runsDelta(delta));
     this.#mixers = all.map(({ at }, l) => {
-      const { convolution, delta } = decoder.layers[l],
+      const { convolution, delta, sinks } = decoder.layers[l],
         state = slots.length * cacheBytes(kvHeads) + 4 * at,
         window = windows[l] ?? Infinity,
         heads = { queryHeads, kvHeads, headDim, scale, softcap, window: window === Infinity ? 0 : window };
       if (delta) return { delta: placeDelta(this.#arena, delta, state) };
       if (convolution) return { convolution: placeConvolution(this.#arena, convolution, state) };
-      return { attention: { ...heads, layer: at, cache: at * cacheBytes(kvHeads), eight } };
+      return {
+        attention: {
+          ...heads,
+          sinks: sinks ? this.#arena.array(sinks) : 0,
+          layer: at,
+          cache: at * cacheBytes(kvHeads),
+          eight,
+        },
+      };
     });
     this.#loops = new LoadedLoops(pool);
     const batched = new BatchedDecode(pool, decoder, this.#arena, this.#mixers, this.#loops, (...token) =>

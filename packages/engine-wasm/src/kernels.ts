@@ -77,7 +77,7 @@ export interface Kernels {
   packKeys(keys: number, n: number, d: number, to: number): void;
   scorePacked(q: number, m: number, panels: number, n: number, d: number, out: number, ldo: number): void;
   scoreOne(q: number, keys: number, n: number, d: number, out: number): void;
-  softmax(s: number, n: number, end: number): void;
+  softmax(s: number, n: number, end: number, sink: number): void;
   columns(s: number, ld: number, rows: number, n: number, acc: number, top: number): void;
   mixRows(m: number, n: number, p: number, ldp: number, v: number, row: number, out: number, ldo: number): void;
   /** Part of @kv/cpu's kernel, see there. */

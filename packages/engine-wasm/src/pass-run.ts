@@ -249,7 +249,7 @@ export class PassRun {
         },
         options,
       );
-      const views = layerAttention(config, l, visible).visible ?? [],
+      const views = layerAttention(this.#decoder, caches.kept.slots[l], visible).visible ?? [],
         { at: lists, lengths } = buffers.lists(config.queryHeads, cache.length, (to, stride) =>
           listShown(views, cache, config.queryHeads, positions[0], to, stride),
         );

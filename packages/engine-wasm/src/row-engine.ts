@@ -78,7 +78,7 @@ export function heapRowEngine(pool: Pick<ThreadPool, 'heap' | 'kernels' | 'threa
         for (let r = 0; r < rows; r++) kernels.scoreOne(query + 4 * r * deep, keys, end, deep, scores + 4 * r * wide);
       return { data: memory, at: index(scores), stride: wide };
     },
-    softmax: (row, hi, end) => kernels.softmax(scores + 4 * row * wide, hi, upTo(end, 8)),
+    softmax: (row, hi, end, sink) => kernels.softmax(scores + 4 * row * wide, hi, upTo(end, 8), sink),
     addColumns: (rows, end, max) =>
       kernels.columns(scores, 4 * wide, rows, upTo(end, 8), sums.byteOffset, max ? top : 0),
     takeColumns(slots) {

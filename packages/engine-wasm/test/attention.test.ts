@@ -8,6 +8,7 @@ import type { Sees } from '@kv/engine-testing/attention-oracle';
 import { heapRowEngine } from '../src/row-engine.ts';
 import { heapStore } from '../src/store.ts';
 import { modules } from './modules.ts';
+import { drawSinks } from './sinks.ts';
 import { ThreadPool } from '../src/thread-pool.ts';
 
 const rowEngines: readonly (readonly [name: string, engine: RowEngine, store: Store])[] = [
@@ -66,17 +67,23 @@ describe.each(rowEngines)('attention on the %s', (_, engine, store) => {
     );
   });
 
-  test('scale, soft cap and a view hold for the outputs, the statistics and the windows alike', () => {
+  test('scale, soft cap, learned sinks and a view hold for the outputs, the statistics and the windows alike', () => {
     const option = (min: number, max: number) => fc.option(fc.double({ min, max, noNaN: true }), { nil: undefined });
     fc.assert(
       fc.property(
         cases,
         option(0.05, 2),
         option(0.5, 50),
+        fc.infiniteStream(fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true })),
         fc.integer({ min: 1, max: 100 }),
-        (one, scale, softcap, window) => {
+        (one, scale, softcap, random, window) => {
           const { cache, heads, q, queryPositions, H, n } = one,
-            how = { ...(scale !== undefined && { scale }), ...(softcap !== undefined && { softcap }) };
+            sinks = drawSinks(H, () => random.next().value as number),
+            how = {
+              ...(scale !== undefined && { scale }),
+              ...(softcap !== undefined && { softcap }),
+              ...(sinks && { sinks }),
+            };
           const common = {
             queryPositions,
             cache,
@@ -173,7 +180,12 @@ describe.each(rowEngines)('attention on the %s', (_, engine, store) => {
         fc.constantFrom('squares', 'votes', 'normalized', 'entropy'),
         (one, softcap, window, bits, of) => {
           const { cache, heads, q, queryPositions, H, n } = one,
-            how = { scale: 0.6, ...(softcap !== undefined && { softcap }) };
+            how = {
+              scale: 0.6,
+              ...(softcap !== undefined && { softcap }),
+              // sinks that leave some slots votes, and others none
+              ...(bits === null && { sinks: Float32Array.from({ length: H }, (_, h) => [-3e38, -1, 2, 3e38][h % 4]) }),
+            };
           const mask = bits === null ? undefined : Uint8Array.from({ length: H * n }, () => Number(bits.next().value));
           const sees: Sees = (slot, position, p, h) => position > p - window && mask?.[h * n + slot] !== 0;
           const got = windowAttention({

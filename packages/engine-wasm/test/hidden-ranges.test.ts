@@ -14,6 +14,7 @@ import { ThreadPool } from '../src/thread-pool.ts';
 import { WeightArena } from '../src/weight-arena.ts';
 import { anyForm, fitting } from './cache-forms.ts';
 import { modules } from './modules.ts';
+import { drawSinks } from './sinks.ts';
 
 const rows = 96;
 const shapes = fc.record({
@@ -26,7 +27,7 @@ const shapes = fc.record({
   n: fc.oneof(fc.constant(0), fc.integer({ min: 1, max: 40 }), fc.integer({ min: 200, max: 500 })),
   held: fc.constantFrom(0.5, 1),
   m: fc.integer({ min: 1, max: rows }),
-  softcap: fc.option(fc.constantFrom(0.5, 20), { nil: undefined }),
+  softcap: fc.option(fc.constantFrom(0.5, 20), { nil: undefined, freq: 1 }),
   window: fc.constantFrom(0, 0, 0, 30, 400),
   views: fc.array(
     fc.record({
@@ -49,6 +50,7 @@ test.each(modules)(
           form = fitting(chosen, d),
           H = G * group,
           scale = 4 / Math.sqrt(d), // weights far from uniform
+          sinks = drawSinks(H, draw),
           numbers = (count: number): Float32Array => Float32Array.from({ length: count }, () => 2 * draw() - 1),
           queryPositions = Uint32Array.from({ length: m }, (_, i) => n + i),
           bounds = views.map(({ sinks, percent }) => {
@@ -60,7 +62,7 @@ test.each(modules)(
           });
         const cache = new LayerCache(G, d, new Ledger(), { store, form });
         cache.append(
-          numbers(G * n * d),
+          numbers(G * n * d).map((x) => x + 1.5), // what keys share changes what a sink is worth
           numbers(G * n * d),
           Uint32Array.from({ length: n }, (_, i) => i),
         );
@@ -73,7 +75,18 @@ test.each(modules)(
             code = new BytecodeWriter(sizesOf(pool), rows),
             places = [H, G, G].map((heads) => code.stream.value(heads * d, true)),
             out = code.attention(places[0], places[1], places[2], {
-              ...{ queryHeads: H, kvHeads: G, headDim: d, scale, softcap, window, layer: 0, cache: 0, eight },
+              ...{
+                queryHeads: H,
+                kvHeads: G,
+                headDim: d,
+                scale,
+                softcap,
+                window,
+                sinks: sinks ? arena.array(sinks) : 0,
+                layer: 0,
+                cache: 0,
+                eight,
+              },
             }),
             loaded = install(pool, arena, code),
             buffers = new PassBuffers(pool, eight),
@@ -109,6 +122,7 @@ test.each(modules)(
               }),
               ...{ queryPositions, cache, visible, scale, stats },
               ...(softcap !== undefined && { softcap }),
+              ...(sinks && { sinks }),
             });
           if (eight) got.forEach((x, i) => expect(Math.abs(x - want[i])).toBeLessThan(0.1));
           else {

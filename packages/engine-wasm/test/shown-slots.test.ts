@@ -14,6 +14,7 @@ import { ThreadPool } from '../src/thread-pool.ts';
 import { WeightArena } from '../src/weight-arena.ts';
 import { anyForm, fitting, tolerance } from './cache-forms.ts';
 import { modules } from './modules.ts';
+import { drawSinks } from './sinks.ts';
 
 const shapes = fc.record({
   seed: fc.integer(),
@@ -48,6 +49,7 @@ test.each(modules)(
           form = fitting(chosen, d),
           H = G * group,
           scale = 1 / Math.sqrt(d),
+          learned = drawSinks(H, draw),
           numbers = (count: number): Float32Array => Float32Array.from({ length: count }, () => 4 * draw() - 2),
           positions = Uint32Array.from({ length: n }, (_, i) => 3 * i + 1),
           position = positions[n - 1];
@@ -72,13 +74,25 @@ test.each(modules)(
           want = attend({
             ...{ q, queryPositions: Uint32Array.of(position), cache, visible, scale },
             ...(softcap !== undefined && { softcap }),
+            ...(learned && { sinks: learned }),
           });
 
         const arena = new WeightArena(pool, true),
           code = new BytecodeWriter(sizesOf(pool), 1),
           rows = [H, G, G].map((heads) => code.stream.value(heads * d, true)),
           out = code.attention(rows[0], rows[1], rows[2], {
-            ...{ queryHeads: H, kvHeads: G, headDim: d, scale, softcap, window: 7, layer: 0, cache: 0, eight: false },
+            ...{
+              queryHeads: H,
+              kvHeads: G,
+              headDim: d,
+              scale,
+              softcap,
+              window: 7,
+              sinks: learned ? arena.array(learned) : 0,
+              layer: 0,
+              cache: 0,
+              eight: false,
+            },
           }),
           loaded = install(pool, arena, code),
           buffers = new PassBuffers(pool, false),

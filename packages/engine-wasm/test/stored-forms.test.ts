@@ -23,6 +23,7 @@ import { ThreadPool } from '../src/thread-pool.ts';
 import { WeightArena } from '../src/weight-arena.ts';
 import { anyForm, fitting, tolerance } from './cache-forms.ts';
 import { modules } from './modules.ts';
+import { drawSinks } from './sinks.ts';
 
 const forms = Object.keys(cacheForms) as CacheForm[];
 /** Numbers as keys have them, and those at which rounding is hard. */
@@ -132,6 +133,7 @@ test.each(modules)('%s: a token joins a cache of any form, and attends as plain 
         draw = mulberry(seed),
         H = G * group,
         scale = 1 / Math.sqrt(d),
+        sinks = drawSinks(H, draw),
         numbers = (count: number): Float32Array => Float32Array.from({ length: count }, () => 4 * draw() - 2),
         positions = Uint32Array.from({ length: n }, (_, i) => i);
       const inside = new LayerCache(G, d, new Ledger(), { store, form });
@@ -149,7 +151,18 @@ test.each(modules)('%s: a token joins a cache of any form, and attends as plain 
         code = new BytecodeWriter(sizesOf(pool), 1),
         rows = [H, G, G].map((heads) => code.stream.value(heads * d, true)),
         out = code.attention(rows[0], rows[1], rows[2], {
-          ...{ queryHeads: H, kvHeads: G, headDim: d, scale, softcap, window, layer: 0, cache: 0, eight: false },
+          ...{
+            queryHeads: H,
+            kvHeads: G,
+            headDim: d,
+            scale,
+            softcap,
+            window,
+            sinks: sinks ? arena.array(sinks) : 0,
+            layer: 0,
+            cache: 0,
+            eight: false,
+          },
         }),
         loaded = install(pool, arena, code),
         buffers = new PassBuffers(pool, false),
@@ -164,6 +177,7 @@ test.each(modules)('%s: a token joins a cache of any form, and attends as plain 
           ...{ q, queryPositions: Uint32Array.of(n), cache: outside, scale, stats },
           ...(window > 0 && { visible: { lower: (p: number) => Math.max(0, p - window + 1) } }),
           ...(softcap !== undefined && { softcap }),
+          ...(sinks && { sinks }),
         });
       close(rowsAt(pool.heap, command, out, 1).data.subarray(0, H * d), want, tolerance[form]);
       for (let h = 0; h < H; h++)

@@ -53,6 +53,8 @@ export interface DeviceAttention {
   readonly scale: number;
   /** Positive. */
   readonly softcap?: number;
+  /** f32 `[H]`: a learned score of each query head that takes part in its softmax and belongs to no slot. */
+  readonly sinks?: Tensor | undefined;
 }
 
 /** The results of attention on the device. */
@@ -129,13 +131,16 @@ export function common({
   };
 }
 
-/** Records softmax attention: whole where tiles of queries fill the adapter, otherwise split over slots and joined. */
+/**
+ * Records softmax attention: whole where tiles of queries fill the adapter, otherwise split over slots and joined. Sinks
+ * enter where parts are joined.
+ */
 export function encodeAttention(
   commands: Commands,
   a: DeviceAttention,
   { last = 0, scores = false, splits: wanted, add, leave }: AttentionOptions = {},
 ): AttentionResult {
-  const { m, heads, kvHeads, headDim: d, slots, mask } = a,
+  const { m, heads, kvHeads, headDim: d, slots, mask, sinks } = a,
     count = (m * heads) / kvHeads;
   const rows = Math.min(mostRows(d), count <= 4 ? 4 : count <= 8 ? 8 : 16) as AttentionKind['rows'],
     groups = kvHeads * Math.ceil(count / rows);
@@ -154,7 +159,7 @@ export function encodeAttention(
       'attention',
       `expected at most ${rows} query heads a KV head of ${d} numbers for sums of KV heads, got ${count}`,
     );
-  const split = scores || leave !== undefined || splits > 1,
+  const split = scores || leave !== undefined || sinks !== undefined || splits > 1,
     kind: AttentionKind = {
       headDim: d,
       ...deviceForms[a.form ?? 'f32'],
@@ -197,8 +202,8 @@ export function encodeAttention(
   record(parts, 0);
   dispatch(
     commands,
-    join({ leaves: leave !== undefined }),
-    { parts: { ...parts, shape: [scores_at] }, out, q: a.q, past: leave },
+    join({ leaves: leave !== undefined, sinks: sinks !== undefined }),
+    { parts: { ...parts, shape: [scores_at] }, out, q: a.q, past: leave, sinks },
     { m, heads, size: d, splits, meta_at, lse_at: whole },
     m * heads,
   );

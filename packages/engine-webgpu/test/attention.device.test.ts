@@ -98,7 +98,7 @@ gpuTest('column sums and maxima of a window, and joined with what is there, of q
     ),
     async ([shape, of, window, join, folded]) => {
       const s = scene(shape),
-        last = Math.min(window, shape.m),
+        last = shape.sinks ? shape.m : Math.min(window, shape.m), // all where parts are joined
         stride = shape.slots + 3,
         rows = folded ? shape.kvHeads : s.H,
         fold = s.H / rows,
@@ -142,7 +142,7 @@ const everyStatistic =
   (gpu: Gpu) =>
   async ([shape, window, folded]: readonly [Shape, number, boolean]): Promise<void> => {
     const s = scene(shape),
-      last = Math.min(window, shape.m),
+      last = shape.sinks ? shape.m : Math.min(window, shape.m), // all where parts are joined
       from = shape.m - last,
       rows = folded ? shape.kvHeads : s.H,
       fold = s.H / rows;

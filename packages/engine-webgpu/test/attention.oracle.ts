@@ -7,6 +7,8 @@ export interface Head {
   readonly positions: readonly number[];
   readonly scale: number;
   readonly softcap?: number | undefined;
+  /** One more score, of no slot. */
+  readonly sink?: number | undefined;
   /** Whether the query at this position sees the slot, if it is not its own and not later. */
   readonly visible: (queryPosition: number, slot: number) => boolean;
 }
@@ -35,6 +37,7 @@ export function attendHead({
   positions,
   scale,
   softcap,
+  sink = -Infinity,
   visible,
 }: Head): HeadAttended {
   const rows = queries.map((q, r) => {
@@ -44,13 +47,13 @@ export function attendHead({
     const scores = keys.map((k) => cap(scale * q.reduce((sum, v, i) => sum + v * k[i], 0)));
     const sizes = keys.map((k) => scale * q.reduce((sum, v, i) => sum + Math.abs(v * k[i]), 0));
     const all = scores.filter((_, j) => seen[j]),
-      top = Math.max(...all),
-      total = all.reduce((sum, s) => sum + Math.exp(s - top), 0);
+      top = Math.max(...all, sink),
+      total = all.reduce((sum, s) => sum + Math.exp(s - top), top === -Infinity ? 0 : Math.exp(sink - top));
     const probabilities = scores.map((s, j) => (seen[j] ? Math.exp(s - top) / total : 0));
     return {
       probabilities,
       seen: all.length,
-      lse: all.length === 0 ? undefined : top + Math.log(total),
+      lse: top === -Infinity ? undefined : top + Math.log(total),
       spread: all.length === 0 ? 0 : top - Math.min(...all),
       mixed: q.map((_, c) => probabilities.reduce((sum, p, j) => sum + p * values[j][c], 0)),
       scoreError:

@@ -24,6 +24,7 @@ export const shapes = fc.record({
   window: fc.constantFrom(undefined, 1, 20),
   views: fc.constantFrom(0, 1, 2),
   mask: fc.constantFrom('none', 'one', 'kv', 'query'),
+  sinks: fc.boolean(),
 });
 type Drawn = typeof shapes extends fc.Arbitrary<infer S> ? S : never;
 /** A shape of attention. */
@@ -44,6 +45,7 @@ export const plain: Shape = {
   window: undefined,
   views: 0,
   mask: 'none',
+  sinks: false,
 };
 
 /**
@@ -51,7 +53,21 @@ export const plain: Shape = {
  * device, where slots that no query sees may hold keys and values that are no numbers.
  */
 export function scene(
-  { seed, m, kvHeads: G, group, headDim: d, slots, spare, softcap, window, views, mask, form = 'f32' }: Shape,
+  {
+    seed,
+    m,
+    kvHeads: G,
+    group,
+    headDim: d,
+    slots,
+    spare,
+    softcap,
+    window,
+    views,
+    mask,
+    sinks: sunk,
+    form = 'f32',
+  }: Shape,
   poisoned = false,
 ): {
   readonly heads: HeadAttended[];
@@ -93,6 +109,7 @@ export function scene(
     hidden = Uint32Array.from({ length: maskRows * (slots + 2) }, () =>
       next() < 0.3 ? 0 : next() < 0.5 ? 1 : 0x3f80_0000,
     );
+  const learned = Float32Array.from({ length: H }, () => [-200, next(), 3 * next(), 30][Math.floor(4 * next())]);
   const row = (all: Float32Array, at: number): number[] => [...all.subarray(at * d, (at + 1) * d)];
   const heads = Array.from({ length: H }, (_, h) => {
     const g = Math.floor(h / group),
@@ -105,6 +122,7 @@ export function scene(
       positions: list.map((at) => positions[at]),
       scale,
       softcap,
+      ...(sunk && { sink: learned[h] }),
       visible: (own, j) => {
         const p = positions[g * capacity + j],
           r = queryPositions.indexOf(own);
@@ -146,6 +164,7 @@ export function scene(
     scale,
     ...(softcap !== undefined && { softcap }),
     ...(window !== undefined && { window }),
+    ...(sunk && { sinks: commands.upload(learned, [H]) }),
     q: commands.upload(q, [H, m, d]),
     form,
     ...uploaded(commands, buffers, [G, capacity]),

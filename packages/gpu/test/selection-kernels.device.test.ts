@@ -103,6 +103,7 @@ const cases: readonly (readonly [Kernel, (s: KernelSize) => KernelInputs])[] = [
     ({ rows, slots: n, lengths, seed }) => ({
       inputs: {
         weights: { data: numbers(seed, 2 * rows * n, 'weights').map((x) => x / Math.max(1, n)), shape: [2 * rows, n] },
+        sink: { data: numbers(seed + 1, 2 * rows, 'weights').map((x) => x / 4), shape: [2 * rows, 1] },
         place: {
           ...u32([rows, n], (i) => i % Math.max(1, n)),
           data: Float32Array.from({ length: rows * n }, (_, i) => i % Math.max(1, n)),

@@ -26,6 +26,10 @@ export const fixtureJson = <T>(path: string): T => JSON.parse(readFileSync(fixtu
 export const hasOnlyAttention = (name: string): boolean =>
   !/"(?:conv|linear_attention)"/.test(readFileSync(fixture(`${name}/config.json`), 'utf8'));
 
+/** Whether the heads of a checkpoint have learned sinks. */
+export const hasSinks = (name: string): boolean =>
+  fixtureJson<{ model_type: string }>(`${name}/config.json`).model_type === 'granite_swa';
+
 /** Returns the outputs of transformers for a checkpoint, limited to what a GGUF file can represent if `file` is one. */
 export function goldenOutputs(name: string, file: string): readonly GoldenOutput[] {
   const { sequences, gguf } = fixtureJson<{ sequences: GoldenOutput[]; gguf?: GoldenOutput[] }>(`${name}/golden.json`);

@@ -1,6 +1,6 @@
 /** One tensor to write; `values` are bytes of `dtype`. */
 export interface TensorBytes {
-  readonly dtype: 'F32' | 'F16' | 'BF16';
+  readonly dtype: 'F32' | 'F16' | 'BF16' | 'U8';
   readonly shape: readonly number[];
   readonly bytes: Uint8Array;
 }

@@ -104,6 +104,8 @@ describe('parseConfig', () => {
     [{ model_type: 'lfm2', block_ffn_dim_multiplier: 1e-9 }],
     [{ model_type: 'lfm2', block_multiple_of: 0 }],
     [{ model_type: 'lfm2_moe', num_experts: 32 }],
+    [{ model_type: 'gpt_oss', num_local_experts: 32, quantization_config: { quant_method: 'mxfp4' } }],
+    [{ model_type: 'granite_swa', layer_rope_theta: [1e4, -1] }],
     [{ model_type: 'qwen3_5_text', layer_types: ['linear_attention', 'full_attention'] }],
     [{ model_type: 'qwen3_5_text', layer_types: ['conv', 'conv', 'conv', 'full_attention'] }],
     [{ model_type: 'qwen3_5_text', full_attention_interval: 5 }],

@@ -26,6 +26,8 @@ const bounds: Readonly<Record<string, number>> = {
   smollm3: 0.1,
   olmo2: 0.025,
   granite: 0.025,
+  granite_swa: 0.09,
+  'granite_swa-thetas': 0.08,
   lfm2: 0.06,
   'lfm2-biased': 0.06,
   'lfm2-untied': 0.1,

@@ -10,10 +10,11 @@ import { fixture, fixtureJson } from '@kv/model-testing/fixture';
 import { relative } from '@kv/engine-testing/run';
 
 /**
- * Windowed layers mixed with global ones under two ropes; layers without positions; windows in every layer; layers that
+ * Windowed layers mixed with global ones under two ropes; layers without positions; windows in every layer; heads with
+ * learned sinks; layers that
  * carry a state, which policies do not count.
  */
-const names = ['gemma3', 'smollm3', 'mistral', 'gemma2', 'lfm2', 'qwen3_5'] as const;
+const names = ['gemma3', 'smollm3', 'mistral', 'gemma2', 'granite_swa', 'lfm2', 'qwen3_5'] as const;
 type Name = (typeof names)[number];
 const models = new Map<Name, Model>(
   await Promise.all(names.map(async (name) => [name, await loadModel(fixture(name))] as const)),

@@ -23,15 +23,19 @@ const cases = fc.record({
   group: fc.integer({ min: 1, max: 3 }),
   seed: fc.integer({ min: 1, max: 9999 }),
   epsilon: fc.constantFrom(0, 0.01, 0.1, 0.37, 0.9),
+  /** Share of the learned sinks. */
+  sink: fc.constantFrom(0, 0, 0.25, 0.95),
   forced: fc.nat(2),
   banned: fc.nat(2),
 });
 test('agrees with the float64 oracle, and one slot fewer would drop more', () => {
   fc.assert(
-    fc.property(cases, ({ n, kvHeads, group, seed, epsilon, forced, banned }) => {
-      const scores = Array.from({ length: kvHeads * group }, (_, h) =>
-        Array.from({ length: n }, (_i, i) => noise(seed)(h * n + i)),
-      );
+    fc.property(cases, ({ n, kvHeads, group, seed, epsilon, sink, forced, banned }) => {
+      const scores = Array.from({ length: kvHeads * group }, (_, h) => {
+        const row = Array.from({ length: n }, (_i, i) => noise(seed)(h * n + i)),
+          whole = row.reduce((sum, x) => sum + x, 0) / (1 - sink);
+        return sink === 0 ? row : row.map((x) => x / whole);
+      });
       const must = Array.from({ length: Math.min(forced, n) }, (_, i) => i),
         not = Array.from({ length: Math.min(banned, n - must.length) }, (_, i) => n - 1 - i),
         mask = (set: readonly number[]) => Float32Array.from({ length: n }, (_, i) => Number(set.includes(i)));
@@ -42,13 +46,13 @@ test('agrees with the float64 oracle, and one slot fewer would drop more', () =>
       }))();
       const { budgets } = apply(compose(masks, mass({ epsilon })), {
         scores,
-        at: { kvHeads, queryHeads: kvHeads * group },
+        at: { kvHeads, queryHeads: kvHeads * group, learnedSinks: sink > 0 },
         budget: 1,
       });
       if (epsilon > 0)
         expect(budgets).toEqual(
           Array.from({ length: kvHeads }, (_, g) =>
-            massOracle(scores.slice(g * group, (g + 1) * group), epsilon, must, not),
+            massOracle(scores.slice(g * group, (g + 1) * group), epsilon, must, not, sink),
           ),
         );
       // the last of many weights may be lost in the rounding of f32

@@ -24,6 +24,8 @@ export interface Architecture {
   readonly scale: 'head' | 'query_pre_attn_scalar' | 'attention_multiplier';
   /** Whether `embedding_multiplier`, `residual_multiplier` and `logits_scaling` are read. */
   readonly multipliers: boolean;
+  /** Whether every query head has a learned sink. */
+  readonly learnedSinks: boolean;
   /** Present if scores and logits may be soft-capped, with the caps that apply where config.json gives none. */
   readonly softcaps?: { readonly scores?: number; readonly logits?: number };
   /** Fields of config.json whose names differ; of several that are present, the first counts. */
@@ -35,12 +37,17 @@ export interface Architecture {
   /** Which products add a bias: always, never, or as the named field of config.json says. */
   readonly biases: { readonly qkv: Bias; readonly output: Bias; readonly ffn: Bias };
   /**
-   * Layers with a sliding window: all; all but every n-th; from `max_window_layers` on; or those without positions. The
+   * Layers with a sliding window: all; all but every n-th, the first of these being layer 0 or layer n - 1; from `max_window_layers` on; or those without positions. The
    * last two apply only if `use_sliding_window` is set.
    */
-  readonly windows: 'none' | 'all' | 'from' | 'unturned' | { readonly every: number };
+  readonly windows: 'none' | 'all' | 'from' | 'unturned' | { readonly every: number; readonly first?: boolean };
   /** Every n-th layer applies no rotation, unless `no_rope_layers` lists others. */
   readonly unturned?: number;
+  /**
+   * Whether `layer_rope_theta` may list each layer's RoPE base, 0 for a layer that rotates nothing; in GGUF files, which know
+   * one base, `attention.rope_pattern` lists the layers that do.
+   */
+  readonly listedThetas: boolean;
   /** RoPE base of layers with a window, which then use no scaling. */
   readonly localTheta?: number;
   /** Whether a config may rotate only a leading part of each head. */
@@ -76,6 +83,7 @@ export type ArchitectureName =
   | 'smollm3'
   | 'olmo2'
   | 'granite'
+  | 'granite_swa'
   | 'lfm2'
   | 'qwen3_5_text';
 
@@ -92,11 +100,13 @@ const llama: Architecture = {
   scaledEmbedding: false,
   scale: 'head',
   multipliers: false,
+  learnedSinks: false,
   fields: { ffn: ['intermediate_size'], normEps: ['rms_norm_eps'], tied: ['tie_word_embeddings'] },
   adjustedFfn: false,
   activation: 'silu',
   biases: { qkv: 'attention_bias', output: 'attention_bias', ffn: 'mlp_bias' },
   windows: 'none',
+  listedThetas: false,
   partialRotary: false,
   imagePositions: false,
   interleavedInGguf: true,
@@ -118,6 +128,13 @@ const gemma2: Architecture = {
   windows: { every: 2 },
   interleavedInGguf: false,
   defaults: { normEps: 1e-6, maxPositions: 8192, tied: true, headDim: 256, window: 4096 },
+};
+
+const granite: Architecture = {
+  ...llama,
+  gguf: 'granite',
+  scale: 'attention_multiplier',
+  multipliers: true,
 };
 
 /** The supported architectures by `model_type` of config.json, each with its differences from Llama. */
@@ -182,11 +199,14 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
     interleavedInGguf: false,
     defaults: { normEps: 1e-5, maxPositions: 2048, tied: false },
   },
-  granite: {
-    ...llama,
-    gguf: 'granite',
-    scale: 'attention_multiplier',
-    multipliers: true,
+  granite,
+  granite_swa: {
+    ...granite,
+    gguf: 'granite_swa',
+    learnedSinks: true,
+    windows: { every: 4, first: true },
+    listedThetas: true,
+    defaults: { normEps: 1e-5, maxPositions: 8192, tied: true, window: 128 },
   },
   lfm2: {
     ...llama,

@@ -66,6 +66,13 @@ export interface AttentionConfig {
    * @defaultValue false
    */
   readonly outputGate?: boolean;
+  /**
+   * Whether every query head has a learned sink, a score of no slot that takes part in its softmax, so that its weights sum
+   * to less than 1.
+   *
+   * @defaultValue false
+   */
+  readonly learnedSinks?: boolean;
 }
 
 /**
@@ -117,7 +124,7 @@ export function parseConfig(json: unknown, where: string): ModelConfig {
   const mixers = parseMixers(kind, fields, { layers, hidden, where }),
     windows = windowsOf(kind, fields, mixers, where),
     turns = turnsOf(kind, fields, mixers, where),
-    { rope, local } = parseRope(fields, { headDim, maxPositions, kind, where });
+    { rope, local, listed } = parseRope(fields, { headDim, maxPositions, layers, kind, where });
   const bias = (of: boolean | string): boolean => (typeof of === 'boolean' ? of : boolean(fields, of, where, false));
   const named = (what: keyof Architecture['fields']): string => {
     const names = kind.fields[what];
@@ -134,12 +141,13 @@ export function parseConfig(json: unknown, where: string): ModelConfig {
     hidden,
     ffn: ffnOf(kind, fields, named('ffn'), where),
     vocab,
-    ropes: ropesByLayer(rope, local, windows, turns),
+    ropes: listed ?? ropesByLayer(rope, local, windows, turns),
     attention: {
       scale: scaleOf(kind, fields, headDim, where),
       ...(kind.softcaps && optional('softcap', softcap(fields, 'attn_logit_softcapping', where, kind.softcaps.scores))),
       windows,
       ...(kind.outputGate && { outputGate: true }),
+      ...(kind.learnedSinks && { learnedSinks: true }),
     },
     biases: { qkv: bias(kind.biases.qkv), output: bias(kind.biases.output), ffn: bias(kind.biases.ffn) },
     activation: activationOf(fields, kind, where),
@@ -257,8 +265,14 @@ function windowsOf(kind: Architecture, fields: JsonFields, mixers: readonly Mixe
     return slidingWindows(size, layers, (l) => l >= first);
   }
   const every = integer(fields, 'sliding_window_pattern', where, windows.every);
-  return slidingWindows(size, layers, (l) => (l + 1) % every !== 0);
+  return slidingWindows(size, layers, slidesEvery(windows, every));
 }
+
+/** Returns which layers slide, where all but every n-th do. */
+export const slidesEvery =
+  ({ first = false }: { readonly first?: boolean }, every: number): ((layer: number) => boolean) =>
+  (layer) =>
+    (first ? layer : layer + 1) % every !== 0;
 
 /** Returns the width of the feed-forward layer, rounded as LFM2's code rounds it. */
 function ffnOf({ adjustedFfn }: Architecture, fields: JsonFields, name: string, where: string): number {

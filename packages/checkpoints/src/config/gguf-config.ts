@@ -1,6 +1,14 @@
 import { KvError } from '@kv/core';
 import { architectures, type Architecture, type ArchitectureName } from './architectures.ts';
-import { checkHeads, mostHeadDim, mostLayers, slidingWindows, turning, type ModelConfig } from './config.ts';
+import {
+  checkHeads,
+  mostHeadDim,
+  mostLayers,
+  slidesEvery,
+  slidingWindows,
+  turning,
+  type ModelConfig,
+} from './config.ts';
 import { integer, optional, positive, show, type JsonFields } from '../read/fields.ts';
 import { expectKnown } from './gguf-keys.ts';
 import type { GgufFile } from '../format/gguf.ts';
@@ -80,12 +88,13 @@ export async function configFromGguf(file: GgufFile): Promise<ModelConfig> {
     hidden,
     ffn: keys.integer('feed_forward_length'),
     vocab,
-    ropes: ropesByLayer(rope, local, windows, turning(kind, mixers)),
+    ropes: ropesByLayer(rope, local, windows, turnsOf(kind, keys, mixers)),
     attention: {
       scale: keys.positive('attention.scale', scaleOf(name, { layers, hidden, queryHeads, headDim })),
       ...optional('softcap', caps('attn_logit_softcapping')),
       windows,
       ...(kind.outputGate && { outputGate: true }),
+      ...(kind.learnedSinks && { learnedSinks: true }),
     },
     biases: {
       qkv: has(`${kind.fused ? first.qkv : first.q}.bias`) || kind.biases.qkv === true,
@@ -233,11 +242,21 @@ function windowsOf({ gguf, windows, defaults, softcaps }: Architecture, keys: Ke
     if (Array.isArray(pattern) && pattern.length === layers && pattern.every((slides) => typeof slides === 'boolean'))
       return slidingWindows(size, layers, (l) => pattern[l] === true);
     const every = keys.integer(`${rest}_pattern`, windows.every);
-    return slidingWindows(size, layers, (l) => (l + 1) % every !== 0);
+    return slidingWindows(size, layers, slidesEvery(windows, every));
   }
   const all = Object.values(architectures).some((kind) => kind.gguf === gguf && kind.windows === 'all');
   if (size !== undefined && !all) throw new KvError(keys.where, `${keys.key(rest)} must be 0 or absent, got ${size}`);
   return slidingWindows(size, layers, () => true);
+}
+
+/** Returns which layers rotate heads, as the architecture or the file's list says. */
+function turnsOf(kind: Architecture, keys: Keys, mixers: readonly Mixer[]): readonly boolean[] {
+  const key = keys.key('attention.rope_pattern'),
+    list = keys.metadata[key];
+  if (list === undefined || !kind.listedThetas) return turning(kind, mixers);
+  if (Array.isArray(list) && list.length === mixers.length && list.every((turns) => typeof turns === 'boolean'))
+    return list as readonly boolean[];
+  throw new KvError(keys.where, `${key} must be ${mixers.length} of true and false, got ${show(list)}`);
 }
 
 /**

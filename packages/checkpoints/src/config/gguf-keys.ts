@@ -54,6 +54,7 @@ const readWhere: Readonly<
   ),
   // converters write none for Qwen, whose windows begin after some layers
   'attention.sliding_window': [({ windows }) => windows !== 'from', [0]],
+  'attention.rope_pattern': [({ listedThetas }) => listedThetas, []],
   'attention.sliding_window_pattern': [({ windows }) => typeof windows === 'object', [0, 1]],
 };
 

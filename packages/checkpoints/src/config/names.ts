@@ -27,6 +27,8 @@ export interface LayerNames {
   readonly qkv: string;
   readonly qNorm: string;
   readonly kNorm: string;
+  /** The whole name. */
+  readonly sinks: string;
   readonly output: string;
   readonly postAttentionNorm: string;
   readonly ffnNorm: string;
@@ -90,6 +92,7 @@ export function huggingFaceNames(of: ArchitectureName, has: Has): TensorNames {
         qkv: at('self_attn.qkv_proj'),
         qNorm: at('self_attn.q_norm'),
         kNorm: at('self_attn.k_norm'),
+        sinks: at('self_attn.sinks'),
         output: at('self_attn.o_proj'),
         postAttentionNorm: at('post_attention_layernorm'),
         ffnNorm: at(norms === 'around' ? 'pre_feedforward_layernorm' : 'post_attention_layernorm'),
@@ -144,6 +147,7 @@ export const ggufNames = (of: ArchitectureName, has: Has): TensorNames => ({
       qkv: at('attn_qkv'),
       qNorm: at('attn_q_norm'),
       kNorm: at('attn_k_norm'),
+      sinks: at('attn_sinks.weight'),
       output: at('attn_output'),
       postAttentionNorm: at('post_attention_norm'),
       ffnNorm: at(architectures[of].names === 'qwen3_5' ? 'post_attention_norm' : 'ffn_norm'),

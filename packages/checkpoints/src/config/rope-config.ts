@@ -58,19 +58,20 @@ const known: ReadonlySet<string> = new Set([
 interface Around {
   readonly headDim: number;
   readonly maxPositions: number;
+  readonly layers: number;
   readonly kind: Architecture;
   readonly where: string;
 }
 
 /**
  * Reads `rope_parameters`, or `rope_scaling` and `rope_theta` as older files spell it; `local` is the RoPE of windowed
- * layers, where the architecture has two.
+ * layers, where the architecture has two, `listed` that of every layer, where the file lists bases.
  * @throws KvError naming the field and the supported types
  */
 export function parseRope(
   fields: JsonFields,
-  { headDim, maxPositions, kind, where }: Around,
-): { readonly rope: RopeConfig; readonly local?: RopeConfig } {
+  { headDim, maxPositions, layers, kind, where }: Around,
+): { readonly rope: RopeConfig; readonly local?: RopeConfig; readonly listed?: readonly RopeConfig[] } {
   const name = fields.rope_parameters == null ? 'rope_scaling' : 'rope_parameters';
   const all = fields[name] == null ? {} : object(fields[name], where, name),
     part = (of: string): JsonFields => (all[of] == null ? {} : object(all[of], where, `${name}.${of}`)),
@@ -97,15 +98,25 @@ export function parseRope(
   const localType = inner.rope_type ?? inner.type ?? 'default';
   if (localType !== 'default')
     throw new KvError(where, `rope_type of sliding_attention must be default, got ${show(localType)}`);
+  const turned = (base: number): RopeConfig => scaled({ theta: base, rotary }, fields, rope, { maxPositions, where }),
+    list = kind.listedThetas ? thetasOf(fields, layers, where) : undefined,
+    ropes = new Map([...new Set(list)].map((base) => [base, base === 0 ? unturned : turned(base)]));
   return {
-    rope: scaled({ theta: theta(rope, 'rope_theta', kind.defaults.theta ?? 10_000), rotary }, fields, rope, {
-      maxPositions,
-      where,
-    }),
+    rope: turned(theta(rope, 'rope_theta', kind.defaults.theta ?? 10_000)),
+    ...(list && { listed: list.map((base) => ropes.get(base)!) }), // of the list's own entry above
     ...(kind.localTheta !== undefined && {
       local: { theta: theta(inner, 'rope_local_base_freq', kind.localTheta), rotary },
     }),
   };
+}
+
+/** Returns the RoPE bases that a file lists for its layers, 0 for a layer that rotates nothing. */
+function thetasOf(fields: JsonFields, layers: number, where: string): readonly number[] | undefined {
+  const list = fields.layer_rope_theta;
+  if (list == null) return undefined;
+  if (Array.isArray(list) && list.length === layers && list.every((x) => Number.isFinite(x) && x >= 0))
+    return list as readonly number[];
+  throw new KvError(where, `layer_rope_theta must be ${layers} numbers of at least 0, got ${show(list)}`);
 }
 
 function scaled(

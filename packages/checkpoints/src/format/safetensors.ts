@@ -2,6 +2,7 @@ import { KvError } from '@kv/core';
 import { object, show } from '../read/fields.ts';
 import { parseJson } from '../read/json.ts';
 import type { ByteSource } from '../read/source.ts';
+import { joinMx, withMxPairs } from './mx-pairs.ts';
 import { missing, type TensorEntry, type CheckpointTensors } from './tensor-file.ts';
 import { weightType } from './tensor-types.ts';
 
@@ -38,7 +39,8 @@ const itemBits: Readonly<Record<string, number>> = {
 const maxHeader = 100_000_000;
 
 /**
- * Opens a safetensors file: reads and checks the header only; tensors are read on demand. `close` closes the source.
+ * Opens a safetensors file: reads and checks the header only; tensors are read on demand. Blocks of MXFP4 and their scales
+ * are one tensor. `close` closes the source.
  * @throws KvError in one sentence for a header that is truncated, is not JSON, or contradicts the file: types, shapes,
  * offsets, overlaps, gaps
  */
@@ -53,10 +55,12 @@ export async function readSafetensors(source: ByteSource): Promise<CheckpointTen
       `expected a header of at most ${Math.min(maxHeader, source.size - 8)} bytes, got a length of ${length}`,
     );
   const header = object(parseJson(await source.read(8, length), where, 4), where, 'the header');
-  const tensors = new Map<string, Placed>();
+  const stored = new Map<string, Placed>();
   for (const [name, value] of Object.entries(header))
-    if (name !== '__metadata__') tensors.set(name, placed(name, value, where));
-  checkLayout(tensors, source.size - 8 - length, where);
+    if (name !== '__metadata__') stored.set(name, placed(name, value, where));
+  checkLayout(stored, source.size - 8 - length, where);
+  const tensors = withMxPairs(stored, where),
+    read = ({ begin, end }: Placed): Promise<Uint8Array> => source.read(8 + length + begin, end - begin);
   return {
     name: where,
     tensors,
@@ -64,7 +68,7 @@ export async function readSafetensors(source: ByteSource): Promise<CheckpointTen
       const found = tensors.get(tensor);
       if (found === undefined) throw missing(where, tensor);
       weightType(found.type, `${where} ${show(tensor)}`);
-      return source.read(8 + length + found.begin, found.end - found.begin);
+      return 'blocks' in found ? joinMx(await read(found.blocks), await read(found.scales)) : read(found);
     },
     close: () => source.close(),
   };

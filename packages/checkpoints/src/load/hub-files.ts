@@ -73,6 +73,7 @@ const CLASSES: Readonly<Record<ArchitectureName, string>> = {
   smollm3: 'SmolLM3ForCausalLM',
   olmo2: 'Olmo2ForCausalLM',
   granite: 'GraniteForCausalLM',
+  granite_swa: 'GraniteSWAForCausalLM',
   lfm2: 'Lfm2ForCausalLM',
   qwen3_5_text: 'Qwen3_5ForCausalLM',
 };
@@ -110,6 +111,7 @@ export function configJson(config: ModelConfig): JsonFields {
     ...ropeJson(rope, config.maxPositions),
     ...(local && { rope_local_base_freq: local.theta }),
     ...(kind.unturned !== undefined && { no_rope_layers: ropes.map(({ rotary }) => (rotary > 0 ? 1 : 0)) }),
+    ...(kind.listedThetas && { layer_rope_theta: ropes.map(({ theta, rotary }) => (rotary > 0 ? theta : 0)) }),
     ...(kind.partialRotary && { partial_rotary_factor: rope.rotary / config.headDim }),
     ...(kind.adjustedFfn && { block_auto_adjust_ff_dim: false }),
     ...(kind.mixer && mixersJson(config, kind.mixer)),

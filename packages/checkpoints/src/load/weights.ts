@@ -19,6 +19,8 @@ export interface ProjectWeights {
   readonly qNorm?: Float32Array;
   /** `[d]` per head, or `[G * d]` over the projection */
   readonly kNorm?: Float32Array;
+  /** `[H]`: the learned sink of each query head */
+  readonly sinks?: Float32Array;
 }
 
 /** Weights of a layer's short convolution, up to its output product. */
@@ -169,6 +171,7 @@ function readWeights(
         bias: then(bias(biases.qkv, qkv), (all) => (gated ? gateBiasesLast(all, H * d) : all)),
         qNorm: qkNorm === 'none' ? undefined : gain(at.qNorm, qkNorm === 'head' ? d : H * d),
         kNorm: qkNorm === 'none' ? undefined : gain(at.kNorm, qkNorm === 'head' ? d : G * d),
+        sinks: config.attention.learnedSinks ? vector(at.sinks, H) : undefined,
       }),
       output: [at.output, H * d, biases.output],
     };

@@ -10,6 +10,12 @@ export interface LayerContext {
   readonly kvHeads: number;
   /** Channels of a head. */
   readonly headDim: number;
+  /**
+   * Whether heads have a learned sink, a score of no slot in their softmax: their weights then sum to less than 1.
+   *
+   * @defaultValue false
+   */
+  readonly learnedSinks?: boolean;
   /** Tokens generated so far; 0 during prefill. */
   readonly step: number;
   /** Tokens of the prompt, evicted ones included. */

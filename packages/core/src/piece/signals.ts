@@ -139,7 +139,8 @@ export const attentionLast: Signal<'attention'> = { id: 'attention.last', as: 'a
  * Statistics of a window, per slot, other than the mean. With a_ij the weight that query i of the window gives slot j
  * (0 if it does not see it) and n_i the number of slots of the KV head that it sees, each is a mean over the queries:
  * - `squares`: a_ij², so that `squares` - mean² is the variance;
- * - `votes`: 1 where a_ij > 1 / n_i, else 0: the share of queries that give it more than the mean weight;
+ * - `votes`: 1 where a_ij > 1 / n_i, else 0: the share of queries that give it more than the mean weight (of a row that sums
+ *   to 1: a query that looks at a learned sink votes for fewer);
  * - `normalized`: a_ij (n_i - 1), so that queries count equally regardless of the number of slots they see;
  * - `entropy`: -a_ij ln a_ij, whose sum over a row is the entropy of its queries' attention.
  */

@@ -89,11 +89,12 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
     this.kept = keptLayers(config);
     this.#snapshots = options?.snapshots ?? 0;
     this.layers = this.kept.slots.map(
-      () =>
+      (l) =>
         new DeviceLayer(
           config,
           this.device,
           new DeviceCache(config.kvHeads, config.headDim, this.device, this.context.form),
+          decoder.layers[l].sinks,
         ),
     );
     this.states = new DeviceLayerStates(this.kept.states, this.#snapshots, this.device);

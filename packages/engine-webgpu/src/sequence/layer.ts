@@ -26,21 +26,27 @@ export class DeviceLayer {
    */
   waiting?: { readonly past: Tensor; at: number | undefined };
   readonly states: DeviceStates;
+  /** The learned sink of each query head `[H]`, where the layer has them. */
+  readonly sinks: Tensor | undefined;
   /** Whether every head holds the same positions. */
   aligned = true;
   readonly #config: ModelConfig;
   readonly #device: DeviceScope;
+  readonly #sinks: Float32Array | undefined;
 
   constructor(
     config: ModelConfig,
     device: DeviceScope,
     cache: DeviceCache,
+    sinks?: Float32Array,
     states: DeviceStates = new DeviceStates(
       { query: config.queryHeads, kv: config.kvHeads, layer: 1, model: 1 },
       device,
     ),
   ) {
     [this.#config, this.#device, this.cache, this.states] = [config, device, cache, states];
+    this.#sinks = sinks;
+    this.sinks = sinks && device.scope.commands.upload(sinks, [sinks.length]);
   }
 
   /** Starts recording what the plan asks for; what is recorded already goes on. */
@@ -123,7 +129,13 @@ export class DeviceLayer {
   }
 
   fork(device: DeviceScope, upTo?: number): DeviceLayer {
-    const copy = new DeviceLayer(this.#config, device, this.cache.fork(device, upTo), this.states.fork(device));
+    const copy = new DeviceLayer(
+      this.#config,
+      device,
+      this.cache.fork(device, upTo),
+      this.#sinks,
+      this.states.fork(device),
+    );
     if (this.ring) copy.ring = this.ring.fork(device);
     if (this.accumulated) copy.accumulated = this.accumulated.fork(device);
     if (this.block) copy.block = this.block.fork(device);
@@ -140,5 +152,6 @@ export class DeviceLayer {
     this.stopObserving();
     this.states.destroy();
     this.cache.destroy();
+    if (this.sinks) this.#device.scope.commands.free(this.sinks);
   }
 }

@@ -2,7 +2,7 @@ import { KvError } from '@kv/core';
 import { isState, signalKey } from '@kv/core/engine';
 import type { AnySignal, Embeddings, Ops, Rope, Tensor, Tokens } from '@kv/core';
 import type { Commands } from '@kv/gpu';
-import { layerAttention, notRemembered, outputNormOf, statisticOf, sumRows, windowOf } from '@kv/engine';
+import { notRemembered, outputNormOf, statisticOf, sumRows, windowOf } from '@kv/engine';
 import type { ModelConfig } from '@kv/checkpoints';
 import type { AttentionCounters, CachePart, OutputNorm } from '@kv/engine';
 import { encodeAttention, encodeColumns, type DeviceAttention } from '../attention.ts';
@@ -176,7 +176,7 @@ export function settleSums({
 
 /** Returns the attention of queries at `positions [m]` over a layer's current cache. */
 export function attentionOf(
-  { cache }: DeviceLayer,
+  { cache, sinks }: DeviceLayer,
   config: ModelConfig,
   index: number,
   q: Tensor,
@@ -184,9 +184,8 @@ export function attentionOf(
 ): DeviceAttention {
   const {
       queryHeads: heads,
-      attention: { windows },
+      attention: { windows, scale, softcap },
     } = config,
-    { scale, softcap } = layerAttention(config, index),
     window = windows[index] ?? Infinity,
     [, m = 0] = q.shape;
   const { heads: kvHeads, headDim, form, keys, values, positions, lengths, capacity, length: slots } = cache;
@@ -207,6 +206,7 @@ export function attentionOf(
     views: 0,
     scale,
     ...(softcap !== undefined && { softcap }),
+    ...(sinks && { sinks }),
     ...(window !== Infinity && { window }),
   };
 }

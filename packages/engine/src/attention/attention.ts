@@ -45,6 +45,13 @@ interface Common {
   readonly scale?: number;
   /** Caps scores to `cap * tanh(score / cap)` before anything is hidden (Gemma 2, arXiv 2408.00118, section 2). */
   readonly softcap?: number;
+  /**
+   * A learned score of each query head `[H]` that takes part in its softmax, after any cap, and belongs to no slot: a
+   * head's weights then sum to 1 less the weight of its sink.
+   *
+   * @defaultValue none, so that weights sum to 1
+   */
+  readonly sinks?: Float32Array;
   /** What queries may see; of several views, a slot hidden by any is hidden. */
   readonly visible?: SlotVisibility | readonly SlotVisibility[];
   readonly counters?: AttentionCounters;
@@ -139,7 +146,7 @@ interface Wanted {
 }
 
 function rows(
-  { cache, queryPositions, visible, softcap, scale = 1 / Math.sqrt(cache.headDim), engine = plain }: Common,
+  { cache, queryPositions, visible, softcap, sinks, scale = 1 / Math.sqrt(cache.headDim), engine = plain }: Common,
   q: Float32Array,
   heads: number,
   { out, stats, weights }: Wanted,
@@ -160,6 +167,7 @@ function rows(
     const seen = Uint32Array.from(queryPositions, (p) => countBelow(positions, p + 1));
     engine.open(cache.read('keys', g), out && cache.read('values', g), n, d, m);
     for (let h = g * group; h < (g + 1) * group; h++) {
+      const sink = sinks?.[h] ?? -Infinity;
       for (const [first, last] of parts) {
         const inside = windows.filter(({ queries }) => first >= m - queries),
           maxima = stats?.columnMax !== undefined || inside.some(({ of }) => of === 'max'),
@@ -174,7 +182,7 @@ function rows(
             hide?.(scores, r, queryPositions[b + r], seen[b + r], h, g);
             const at = scores.at + r * scores.stride,
               visible = counting ? countVisible(scores.data, at, seen[b + r]) : 0;
-            engine.softmax(r, seen[b + r], end);
+            engine.softmax(r, seen[b + r], end, sink);
             weights?.rows.set(scores.data.subarray(at, at + seen[b + r]), (h * m + b + r) * weights.stride);
             for (const { of, sums } of asking) weighs[of](scores.data, at, seen[b + r], visible, sums);
           }

@@ -24,11 +24,11 @@ export function plainEngine(): RowEngine {
         }
       return { data: scores, at: 0, stride: n };
     },
-    softmax(row, hi, end) {
+    softmax(row, hi, end, sink) {
       const at = row * n;
-      let top = -Infinity;
+      let top = sink;
       for (let j = 0; j < hi; j++) if (scores[at + j] > top) top = scores[at + j];
-      let total = 0;
+      let total = top === -Infinity ? 0 : Math.exp(sink - top);
       for (let j = 0; j < hi; j++) total += scores[at + j] = top === -Infinity ? 0 : Math.exp(scores[at + j] - top);
       for (let j = 0; j < hi; j++) scores[at + j] = total === 0 ? 0 : scores[at + j] / total;
       scores.fill(0, at + hi, at + end);

@@ -19,8 +19,11 @@ export interface RowEngine {
    * `softmax`.
    */
   score(q: Float32Array, rows: number, end: number, scale: number): ScoreRows;
-  /** Converts one row's scores of [0, hi) to probabilities; the rest become 0. */
-  softmax(row: number, hi: number, end: number): void;
+  /**
+   * Converts one row's scores of [0, hi) to probabilities, which sum to 1 less that of the sink, one more score of no slot
+   * (-Infinity: none); the rest become 0.
+   */
+  softmax(row: number, hi: number, end: number, sink: number): void;
   /** Adds the probabilities of all rows to the column sums (f64) and, if `max`, raises the column maxima. */
   addColumns(rows: number, end: number, max: boolean): void;
   /** Returns the columns accumulated since `open` or the last call, for slots [0, n), and resets them. */

@@ -28,6 +28,8 @@ export interface DecoderLayer<R extends PreparedProgram = Runnable> {
   readonly finish: R;
   /** Gain `[D]` of the norm before its projections; absent where there is none. */
   readonly norm?: Float32Array | undefined;
+  /** The learned sink of each query head `[H]`; absent where there is none. */
+  readonly sinks?: Float32Array | undefined;
   /** The output product's weight `[D, H * d]`, read by some policies; absent where it has no attention. */
   readonly output?: WeightRows | undefined;
   /** The kernel of its short convolution, if it has one. */
@@ -87,10 +89,11 @@ export async function createDecoder<R extends PreparedProgram>(
     queryHeads,
     kvHeads,
     headDim,
-    attention: { softcap, outputGate = false },
+    attention: { softcap, outputGate = false, learnedSinks = false },
   } = config;
   /** Whether programs may be prepared with a layer's attention. */
-  const fused = engine.prepareLayer !== undefined && slotLayers(config).length === count && !outputGate;
+  const fused =
+    engine.prepareLayer !== undefined && slotLayers(config).length === count && !outputGate && !learnedSinks;
   const made: R[] = [];
   const prepare = async (program: Program): Promise<R> => {
     const runnable = await engine.prepare(program);
@@ -116,6 +119,7 @@ export async function createDecoder<R extends PreparedProgram>(
   const layers: DecoderLayer<R>[] = [];
   try {
     const gains: (Float32Array | undefined)[] = [],
+      sunk: (Float32Array | undefined)[] = [],
       mixers: (Pick<DecoderLayer, 'convolution' | 'delta'> | undefined)[] = [];
     const projecting = async (l: number): Promise<Program> => {
       const mixer = config.mixers[l];
@@ -132,6 +136,7 @@ export async function createDecoder<R extends PreparedProgram>(
       }
       const read = await weights.project(l);
       gains[l] = read.norm?.slice();
+      sunk[l] = read.sinks?.slice();
       return projectProgram(l, config, read);
     };
     let project = await prepare(await projecting(0));
@@ -143,7 +148,7 @@ export async function createDecoder<R extends PreparedProgram>(
       );
       const mixer = mixers[l],
         output = mixer ? undefined : (finish.stored?.('output') ?? rowsOf(ownBytes(rest.output)));
-      layers.push({ project, finish, norm: gains[l], output, ...mixer });
+      layers.push({ project, finish, norm: gains[l], sinks: sunk[l], output, ...mixer });
       project = next ?? project;
     }
     const norm = await weights.norm(),

@@ -33,7 +33,7 @@ export async function attentionRows(
       }
       const { cache } = copy.layers[l],
         { q, k, v, gate } = await decoder.project(at, x, positions, ids.length),
-        how = layerAttention(config, l),
+        how = layerAttention(decoder, at),
         m = ids.length;
       if (l < layer) {
         cache.append(k, v, positions, 0);

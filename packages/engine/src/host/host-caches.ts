@@ -152,7 +152,7 @@ export class HostCaches implements SequenceCaches, HostState {
       provided,
       ...(common && { common }),
       decoded: this.#decoded,
-      attention: layerAttention(config, layer),
+      attention: layerAttention(decoder, at),
       rowEngine: decoder.rowEngine,
       queryHeads: config.queryHeads,
       embeddings,

@@ -78,7 +78,7 @@ async function observe(
       cache.append(k, v, positions, progress.shift);
       const stride = cache.length,
         columnMax = new Float32Array(H * stride),
-        attention = { q, queryPositions: positions, cache, ...layerAttention(config, l) };
+        attention = { q, queryPositions: positions, cache, ...layerAttention(decoder, layer) };
       if (over) addLargest(columnMax, { ...attention, engine: decoder.rowEngine }, decoder.readLengths(layer, x));
       x = await decoder.finish(
         layer,

@@ -167,7 +167,7 @@ async function attendLayer(
             queryPositions: at,
             cache,
             counters,
-            ...layerAttention(config, l, visible),
+            ...layerAttention(decoder, caches.kept.slots[l], visible),
             ...(stats && { stats }),
           },
           gate,

@@ -1,4 +1,5 @@
 import { attentionLast, keys, queries } from '@kv/core';
+import { sumOf } from '@kv/core/shared';
 import { runGuarded } from '@kv/core/engine';
 import type { Tensor } from '@kv/core';
 import { roundingBound } from '../cache/encode.ts';
@@ -141,15 +142,17 @@ function show(
   chose: (head: number, slots: number) => ObservedRow['by'] = () => undefined,
 ): void {
   const heads = slots === 0 ? 0 : data.length / slots,
-    d = caches.context.model.config.headDim;
+    { headDim: d, attention } = caches.context.model.config;
   for (let head = 0; head < heads; head++) {
     const g = Math.floor((head * held.length) / heads),
       positions = held[g],
+      weights = data.slice(head * slots, head * slots + positions.length),
       by = chose(head, positions.length);
     const row: ObservedRow = {
       ...place,
       head,
-      weights: data.slice(head * slots, head * slots + positions.length),
+      weights,
+      ...(attention.learnedSinks && { sink: Math.max(0, 1 - sumOf(weights)) }),
       positions,
       kept: left(positions, head, g, held.length),
       vector: vectors.slice(head * d, (head + 1) * d),

@@ -1,7 +1,7 @@
 import { lastAttention } from '../attention/attention.ts';
 import { layerAttention } from '../attention/layer-attention.ts';
 import { LayerCache } from '../cache/layer-cache.ts';
-import { keptLayers, slotModel } from '../decoder/keeps.ts';
+import { keptLayers } from '../decoder/keeps.ts';
 import type { Angles } from '../decoder/program.ts';
 import { Ledger } from '../ledger.ts';
 import { LayerStates } from './layer-states.ts';
@@ -32,7 +32,6 @@ export async function watchLayers(
 ): Promise<void> {
   const ledger = new Ledger(),
     { all, slots, states: sizes } = keptLayers(config),
-    seen = slotModel(config),
     caches = slots.map(() => new LayerCache(config.kvHeads, config.headDim, ledger)),
     states = new LayerStates(sizes, 0, ledger);
   try {
@@ -54,13 +53,13 @@ export async function watchLayers(
           l,
           lastAttention({
             ...{ queries: q, queryPositions: positions, cache, engine: decoder.rowEngine },
-            ...layerAttention(seen, l),
+            ...layerAttention(decoder, layer),
           }),
         );
         x = await decoder.finish(
           layer,
           x,
-          await decoder.attend({ q, queryPositions: positions, cache, ...layerAttention(seen, l) }),
+          await decoder.attend({ q, queryPositions: positions, cache, ...layerAttention(decoder, layer) }),
           gate,
         );
       }

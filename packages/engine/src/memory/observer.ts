@@ -11,6 +11,8 @@ export interface ObservedRow {
   readonly query: number;
   /** Its softmax weights over all slots, evicted and hidden ones included. */
   readonly weights: Float32Array;
+  /** The weight of the head's learned sink, which the others lack to 1. @defaultValue 0 */
+  readonly sink?: number;
   /** Original positions of those slots. */
   readonly positions: readonly number[];
   /** Slots that stay, ascending. */

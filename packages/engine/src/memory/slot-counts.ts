@@ -87,7 +87,7 @@ export class SlotCounts {
 
   /** Returns what pieces may know of a layer, or will once `ahead` more tokens have been generated. */
   layerContext(layer: number, { budget }: ActivePolicy, ahead = 0): LayerContext {
-    const { layers, queryHeads, kvHeads, headDim } = this.#config,
+    const { layers, queryHeads, kvHeads, headDim, attention } = this.#config,
       { slots: held, aligned } = this.#layers.of(layer),
       { decoded, promptLength, length } = this.#progress,
       slots = held + ahead;
@@ -97,6 +97,7 @@ export class SlotCounts {
       queryHeads,
       kvHeads,
       headDim,
+      ...(attention.learnedSinks && { learnedSinks: true }),
       step: decoded + ahead,
       promptLength,
       length: length + ahead,

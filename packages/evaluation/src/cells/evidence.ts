@@ -49,8 +49,8 @@ export function watch(sequence: Sequence): () => Pick<Evidence, 'dropped' | 'lea
   const found = { event: [], view: [] } as Record<'event' | 'view', ReturnType<typeof certificate>[]>;
   if (sequence.memory.caches.observers)
     sequence.observer = {
-      row: ({ at, weights, kept }) => {
-        found[at].push(certificate(weights, kept));
+      row: ({ at, weights, sink, kept }) => {
+        found[at].push(certificate(weights, kept, sink));
       },
       conclude: () => ({}),
     };

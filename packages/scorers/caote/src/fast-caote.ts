@@ -1,4 +1,5 @@
 import { values, weightTransform } from '@kv/core';
+import { shares } from '@kv/core/shared';
 
 /**
  * FastCAOTE: CAOTE with the mean value vector instead of the attention output, c_j = h_j / (1 - h_j) * |mean v - v_j|.
@@ -12,8 +13,9 @@ export const fastCaote = weightTransform(
     says: 'CAOTE with the mean value for the attention output.',
     needs: [values],
   },
-  ({ ops, scores, values: v }) => {
-    const h = ops.simplex(scores);
+  (ctx) => {
+    const { ops, values: v } = ctx,
+      h = shares(ctx, ctx.scores);
     const mean = ops.matmul(ops.simplex(ops.fill(h, 1)), v); // [rows, d]
     return ops.mul(ops.odds(h), ops.distance(mean, v));
   },

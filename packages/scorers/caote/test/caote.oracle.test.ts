@@ -66,6 +66,52 @@ test('CAOTE is |o - o without j|, by brute force, on the values of the KV head o
   agrees(caote(), evictionErrors));
 test('FastCAOTE agrees with its oracle', () => agrees(fastCaote(), fastErrors));
 
+test('with a learned sink, CAOTE is |o - o without j| with the sink as one more slot of value 0, and nothing is scaled up', () => {
+  fc.assert(
+    fc.property(
+      cases,
+      fc.infiniteStream(fc.constantFrom(1e-6, 0.3, 5, 1e6)),
+      ({ kvHeads, heads, n, d, weights, values }, sinks) => {
+        const parts = Array.from({ length: heads }, (_, h) => {
+          const row = weights.slice(h * n, (h + 1) * n),
+            sink = sinks.next().value as number,
+            whole = row.reduce((sum, w) => sum + w, sink);
+          return [...row, sink].map((w) => w / whole);
+        });
+        const of = (piece: Piece): Float32Array =>
+          apply(piece, {
+            scores: parts.map((row) => row.slice(0, n)),
+            values: { data: Float32Array.from(values), shape: [kvHeads, n, d] },
+            at: { queryHeads: heads, learnedSinks: true },
+          }).scores!.data as Float32Array;
+        const [exact, fast] = [of(caote()), of(fastCaote())],
+          scale = Math.max(1, ...values.map(Math.abs)) * Math.sqrt(d);
+        parts.forEach((row, h) => {
+          const g = Math.floor((h * kvHeads) / heads),
+            own = values.slice(g * n * d, (g + 1) * n * d),
+            want = evictionErrors(
+              ndarray(Float64Array.from(row), [n + 1]),
+              ndarray(Float64Array.from([...own, ...new Array<number>(d).fill(0)]), [n + 1, d]),
+            ),
+            // the mean value is of slots alone: with weights that sum to 1, the odds are those of h times the rest
+            mean = fastErrors(
+              ndarray(Float64Array.from(row.slice(0, n)), [n]),
+              ndarray(Float64Array.from(own), [n, d]),
+            ),
+            whole = 1 - row[n];
+          for (let j = 0; j < n; j++) {
+            expect(Math.abs(exact[h * n + j] - want[j])).toBeLessThanOrEqual(TOLERANCE * scale);
+            const odds = (p: number): number => p / (1 - p);
+            expect(Math.abs(fast[h * n + j] - (mean[j] * odds(row[j])) / odds(row[j] / whole))).toBeLessThanOrEqual(
+              TOLERANCE * scale,
+            );
+          }
+        });
+      },
+    ),
+  );
+});
+
 test('a row without mass weighs all slots alike', () => {
   const values = { data: Float32Array.of(0, 0, 27, 36, 9, 12), shape: [1, 3, 2] };
   const got = apply(caote(), { scores: [[0, 0, 0]], values }).scores!.data;

@@ -1,4 +1,5 @@
 import { values, weightSelector } from '@kv/core';
+import { shares } from '@kv/core/shared';
 import { evictionOrder, firstColumns } from './greedy.ts';
 
 /**
@@ -18,9 +19,10 @@ export const jointEviction = weightSelector(
     says: 'Evicts one slot after the other by the exact joint error of all that are gone.',
     needs: [values],
   },
-  ({ ops, scores, rawScores, values: v, budgets, active, forced, banned }) => {
+  (ctx) => {
+    const { ops, scores, rawScores, values: v, budgets, active, forced, banned } = ctx;
     const rows = budgets.shape[0];
-    const h = ops.simplex(rawScores.shape[0] < rows ? ops.broadcast(rawScores, rows) : rawScores); // [W, n]
+    const h = shares(ctx, rawScores.shape[0] < rows ? ops.broadcast(rawScores, rows) : rawScores); // [W, n]
     const none = ops.fill(ops.broadcast(scores, rows), 0); // [rows, n]
     const mask = ops.sub(ops.add(none, forced), banned);
     const order = ops.kernel(evictionOrder, { weights: h, outputs: ops.matmul(h, v), values: v, mask, budgets });

@@ -70,6 +70,37 @@ test('the joint error of any set is the distance that the output moves, by brute
   );
 });
 
+test('a learned sink is one more slot of value 0 that never leaves', () => {
+  fc.assert(
+    fc.property(cases, fc.constantFrom(0.01, 1, 30), (c, sink) => {
+      const { weights, values, inputs } = given(c),
+        parts = weights.map((row) => {
+          const whole = row.reduce((sum, w) => sum + w, sink);
+          return row.map((w) => w / whole);
+        }),
+        rest = (row: readonly number[]): number => 1 - row.reduce((sum, w) => sum + w, 0),
+        last = scoreTransform('last', {}, ({ ops, scores }) => ({ scores, forced: ops.lastSlots(scores, 1) }))();
+      const got = apply(jointEviction(), {
+        ...inputs,
+        scores: parts,
+        at: { ...inputs.at, learnedSinks: true },
+        budget: c.budget,
+      });
+      const want = apply(compose(last, jointEviction()), {
+        scores: parts.map((row) => [...row, rest(row)]),
+        values: {
+          data: Float32Array.from(values.map((head) => [...head, new Array<number>(c.d).fill(0)]).flat(2)),
+          shape: [c.kvHeads, c.n + 1, c.d],
+        },
+        at: inputs.at,
+        budget: Math.min(c.budget, c.n) + 1,
+      });
+      expect(got.kept).toEqual(want.kept.map((slots) => slots.filter((slot) => slot < c.n)));
+    }),
+    { numRuns: 60 },
+  );
+});
+
 test('agrees with the greedy float64 oracle that recomputes every output, under masks and GQA', () => {
   fc.assert(
     fc.property(cases, (c) => {
