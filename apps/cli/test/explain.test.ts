@@ -6,6 +6,7 @@ import { generate, loadModel, Sequence } from '@kv/models';
 import { parsePolicy, policy as named } from '@kv/policies';
 import { expect, test } from 'vitest';
 import { predict } from '../src/explain/predict.ts';
+import { SHAPES } from '../src/explain/shapes.ts';
 
 const fixture = (name: string): string =>
   fileURLToPath(new URL(`../../../packages/model-testing/fixtures/${name}`, import.meta.url));
@@ -16,6 +17,7 @@ test.each([
   ['mistral', 'f16', '2 of 2 layers have a sliding window of 6 and never hold more slots than that'],
   ['llama', 'f32', undefined],
   ['llama', 'q8', undefined],
+  ['qwen3_5', 'q8', undefined],
 ] as const)(
   'slots and bytes of %s in %s are those of a run: a window holds no more than it sees',
   async (name, form, note) => {
@@ -35,7 +37,8 @@ test.each([
         kept = sequence.kept().map((heads) => heads.map((positions) => positions.length)),
         { bytes } = said;
       expect([said.budgets, said.cache]).toEqual([kept, { form, bytesPerToken: cache.bytesPerToken }]);
-      expect([bytes.after, bytes.peak, bytes.decoded]).toEqual([
+      expect([bytes.carried, bytes.after, bytes.peak, bytes.decoded]).toEqual([
+        ledger.entry('layer states').live,
         cache.liveBytes,
         cache.peakBytes,
         ledger.entry('decoded').peak,
@@ -47,6 +50,12 @@ test.each([
     model.destroy();
   },
 );
+
+test('of Qwen3.5-0.8B, 6 layers of 24 keep slots and the others carry states: columns and memories', async () => {
+  const { bytes, budgets } = await predict(compile(named('full')), SHAPES['qwen3.5-0.8b'], 1000, '100%', 'f16');
+  expect(budgets).toHaveLength(6);
+  expect(bytes.carried).toBe(18 * 4 * (3 * (2 * 16 * 128 + 16 * 128) + 16 * 128 * 128));
+});
 
 test('a prompt may fill the context, whatever the policy reads', async () => {
   const model = await loadModel(fixture('llama')),

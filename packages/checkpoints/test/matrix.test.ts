@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { dense, type Matrix, deinterleave, denseRows, ownBytes, stack } from '../src/format/matrix.ts';
+import { dense, type Matrix, deinterleave, denseRows, ownBytes, separate, stack } from '../src/format/matrix.ts';
 import { tensorTypes, type TensorType } from '../src/format/tensor-types.ts';
 
 /**
@@ -71,6 +71,20 @@ test('rows of interleaved pairs become halves, quantised as they are', () => {
               before.slice(from * matrix.inputs, (from + 1) * matrix.inputs),
             );
           }
+    }),
+    { numRuns: 40 },
+  );
+});
+
+test('rows of two kinds of heads that alternate are separated, quantised as they are', () => {
+  fc.assert(
+    fc.property(matrices, fc.constantFrom(1, 2, 4), ({ inputs, parts: [part] }, d) => {
+      const one: Matrix = { inputs, outputs: part.rows, parts: [part] },
+        rows = (matrix: Matrix): readonly number[][] =>
+          Array.from({ length: part.rows }, (_, r) => [...dense(matrix).subarray(r * inputs, (r + 1) * inputs)]),
+        before = rows(one),
+        of = (kind: 0 | 1): readonly number[][] => before.filter((_, r) => Math.floor(r / d) % 2 === kind);
+      expect(rows(separate(d)(one))).toEqual([...of(0), ...of(1)]);
     }),
     { numRuns: 40 },
   );

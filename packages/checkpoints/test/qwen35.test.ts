@@ -209,7 +209,7 @@ describe('GGUF files of other converters', async () => {
   test('Ollama lists KV heads and names one tensor otherwise', async () => {
     const ollama = changed(
       {
-        'qwen35.attention.head_count_kv': [0, 2, 0, 2],
+        'qwen35.attention.head_count_kv': [0, 2, 0, 0, 2],
         'qwen35.attention.recurrent_layers': undefined,
         'qwen35.ssm.v_head_reordered': true,
         'qwen35.rope.mrope_interleaved': true,

@@ -1,10 +1,10 @@
 import { KvError } from '@kv/core';
 import { formNames } from '@kv/core/engine';
-import type { ModelConfig } from '@kv/checkpoints';
 import type { Gpu } from '@kv/gpu';
 import { createDecoder, embeddingsOf, formOf, Memory } from '@kv/engine';
 import type { RunningModel, Runtime } from '@kv/engine';
 import type { Decoder } from '@kv/engine';
+import { withoutKernels } from './without-kernels.ts';
 import { gpuEngine, type DeviceRunnable, type GpuRuntimeOptions } from './engine.ts';
 import { DeviceCaches } from './sequence/device-caches.ts';
 
@@ -23,7 +23,12 @@ export function gpuRuntime(gpu: Gpu, options?: GpuRuntimeOptions): Runtime<Runni
   return {
     name: engine.name,
     async start({ config, weights, tokenizer, sidecar, cache }) {
-      expectKnown(config, gpu.name);
+      const unknown = withoutKernels(config);
+      if (unknown)
+        throw new KvError(
+          gpu.name,
+          `expected attention without output gates, or short convolutions, got ${unknown}: load this model on the CPU`,
+        );
       const cacheForm = formOf(cache, { otherwise: 'f32', headDim: config.headDim }),
         decoder = await createDecoder(config, weights, engine),
         model = { config, tokenizer, sidecar, embeddings: embeddingsOf(decoder, tokenizer) };
@@ -48,14 +53,4 @@ export function gpuRuntime(gpu: Gpu, options?: GpuRuntimeOptions): Runtime<Runni
       };
     },
   };
-}
-
-/** @throws KvError for a model with a gated delta rule or output gates, which there are no kernels for */
-function expectKnown({ mixers, attention }: ModelConfig, where: string): void {
-  const layer = mixers.findIndex(({ kind }) => kind === 'gatedDelta');
-  if (layer >= 0 || attention.outputGate)
-    throw new KvError(
-      where,
-      `expected attention without output gates, or short convolutions, got ${layer >= 0 ? `a gated delta rule in layer ${layer}` : 'output gates'}: load this model on the CPU`,
-    );
 }

@@ -1,8 +1,9 @@
 import { stepTogether } from '@kv/engine';
-import { generate, loadCache, saveCache, Sequence, type Model } from '@kv/models';
+import { generate, loadCache, loadModel, saveCache, Sequence, type Model } from '@kv/models';
 import { policy } from '@kv/policies';
 import { expect } from 'vitest';
 import { familyFiles, fixture, goldenOutputs } from '@kv/model-testing/fixture';
+import { gpuRuntime } from '../src/index.ts';
 import { gpuTests } from './device.ts';
 import { golden } from './goldens.ts';
 import { both, json, relative, said } from './sequences.ts';
@@ -11,10 +12,14 @@ const gpuTest = await gpuTests();
 
 const FULL = process.env.KV_FULL === '1';
 
+/** Gated delta rules and output gates have no kernels here. */
+const refused = ([name]: readonly [name: string, file: string]): boolean => name.startsWith('qwen3_5'),
+  run = familyFiles.filter((one) => !refused(one)),
+  shapesAlone = ['lfm2-biased', 'granite_swa-thetas'];
+
 // of a family with a folder and a GGUF file, KV_FULL=1 takes both, and checkpoints that differ in shapes alone
-const shapesAlone = ['lfm2-biased', 'granite_swa-thetas'];
-for (const [name, file] of familyFiles.filter(
-  ([name], i) => FULL || !(shapesAlone.includes(name) || familyFiles.slice(0, i).some(([other]) => other === name)),
+for (const [name, file] of run.filter(
+  ([name], i) => FULL || !(shapesAlone.includes(name) || run.slice(0, i).some(([other]) => other === name)),
 ))
   gpuTest(`${name}/${file}: logits as transformers'; under a policy tokens, logits and report as on the host`, (gpu) =>
     both(gpu, fixture(`${name}/${file}`), async (host, device) => {
@@ -37,6 +42,12 @@ for (const [name, file] of familyFiles.filter(
       expect(relative(whole.logits![0], logits[ids.length - 1])).toBeLessThan(1e-5);
     }),
   );
+
+gpuTest('a model with a gated delta rule is refused in one sentence', async (gpu) => {
+  await expect(loadModel(fixture('qwen3_5'), { runtime: gpuRuntime(gpu) })).rejects.toThrow(
+    'expected attention without output gates, or short convolutions, got a gated delta rule in layer 0: load this model on the CPU',
+  );
+});
 
 gpuTest('qwen3: tokens, logits and report as on the host', (gpu) =>
   both(gpu, golden('qwen3'), async (host, device) => {

@@ -6,21 +6,34 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { loadModel, Sequence } from '../src/index.ts';
 import type { Model } from '../src/index.ts';
 import { relative } from '@kv/engine-testing/run';
+import { fixture } from '@kv/model-testing/fixture';
 import { reference, referenceJson } from '@kv/model-testing/reference';
 
 const LENGTH = 120,
   BUDGET = 24,
-  MORE = [11, 25, 7, 300, 3];
-let model: Model, ids: number[];
+  MORE = [11, 25, 7, 30, 3];
+let ids: number[];
+const models = new Map<string, Model>();
 beforeAll(async () => {
-  model = await loadModel(reference('data/goldens/llama'));
+  models.set('llama', await loadModel(reference('data/goldens/llama')));
+  // a quarter of each head rotates, and layers that carry states lie between
+  for (const cache of ['f32', 'q8'] as const)
+    models.set(`qwen3_5, ${cache}`, await loadModel(fixture('qwen3_5'), { cache }));
   ids = referenceJson<{ ids: number[] }>('data/goldens/llama/golden.json').ids.slice(0, LENGTH);
 });
 /** Returns the logits of every token of MORE after the prompt, and the cache's contents. */
-async function run(policy: ReturnType<typeof compose>, options: { window?: number; block?: number; every?: number }) {
-  const sequence = new Sequence(model, undefined, { ...(options.window !== undefined && { window: options.window }) }),
+async function run(
+  policy: ReturnType<typeof compose>,
+  options: { window?: number; block?: number; every?: number },
+  name = 'llama',
+) {
+  const model = models.get(name)!, // of the list above
+    sequence = new Sequence(model, undefined, { ...(options.window !== undefined && { window: options.window }) }),
     logits: Float32Array[] = [];
-  await sequence.prefill(ids, { policy: policy as never, budget: BUDGET, block: options.block });
+  await sequence.prefill(
+    ids.map((id) => id % model.config.vocab),
+    { policy: policy as never, budget: BUDGET, block: options.block },
+  );
   for (const id of MORE) {
     await sequence.step(id, options.every);
     logits.push((await sequence.logits()).at(-1)!);
@@ -46,13 +59,16 @@ describe.each([
     expect(length - shift).toBe(BUDGET + MORE.length);
     expect(kept[0][0].at(-1)).toBe(LENGTH + MORE.length - 1);
   });
-  test('the logits are those of a sequence whose window is full, which is moved together for that reason', async () => {
-    const got = await run(compose(scorer, topK(), rerotate()) as never, {}),
-      want = await run(compose(scorer, topK()) as never, { window: LENGTH }),
-      other = await run(compose(scorer, topK()) as never, {});
-    got.logits.forEach((row, i) => expect(relative(row, want.logits[i])).toBeLessThan(1e-5));
-    expect(relative(got.logits[0], other.logits[0])).toBeGreaterThan(1e-3);
-  });
+  test.each(['llama', 'qwen3_5, f32', 'qwen3_5, q8'])(
+    '%s: the logits are those of a sequence whose window is full, which is moved together for that reason',
+    async (name) => {
+      const got = await run(compose(scorer, topK(), rerotate()) as never, {}, name),
+        want = await run(compose(scorer, topK()) as never, { window: LENGTH }, name),
+        other = await run(compose(scorer, topK()) as never, {}, name);
+      got.logits.forEach((row, i) => expect(relative(row, want.logits[i])).toBeLessThan(1e-5));
+      expect(relative(got.logits[0], other.logits[0])).toBeGreaterThan(1e-3);
+    },
+  );
 });
 test('after every block and every token, as StreamingLLM does', async () => {
   const { rotations, shift, length } = await run(compose(streaming(), topK(), rerotate()) as never, {

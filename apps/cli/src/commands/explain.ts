@@ -4,6 +4,7 @@ import { budgetOption, compile, formNames } from '@kv/core/engine';
 import { bytesText } from '@kv/core/shared';
 import { openCheckpoint } from '@kv/checkpoints';
 import { CACHE, fitsHeads, formOf, slotModel, tokenBytes } from '@kv/engine';
+import { withoutKernels } from '@kv/engine-webgpu';
 import type { Budget, ModelConfig } from '@kv/models';
 import { Command } from 'commander';
 import { colors as pc } from '../colors.ts';
@@ -59,6 +60,12 @@ export const explainCommand = (terminal: Terminal): Command =>
           );
         const config = options.shape === undefined ? await configOf(options.model, terminal) : SHAPES[options.shape];
         if (policy === 'all') {
+          const unknown = withoutKernels(config);
+          if (unknown)
+            throw new KvError(
+              options.shape === undefined ? '--model' : '--shape',
+              `expected a model that a GPU runs, for the table of 'all', got ${unknown}: name one policy`,
+            );
           const rows = await deviceRows(config, options.length, options.budget);
           const text = options.json
             ? JSON.stringify(rows)
@@ -97,7 +104,8 @@ async function configOf(model: string, terminal: Terminal): Promise<ModelConfig>
 }
 
 function sheet(p: Prediction, config: ModelConfig, length: number, width: number): string {
-  const { bytes, multiplyAdds: work, operations } = p;
+  const { bytes, multiplyAdds: work, operations } = p,
+    unknown = withoutKernels(config);
   const share = (part: number, whole: number): string => `${((100 * part) / whole).toFixed(1)} %`;
   const calls = Object.values(operations).reduce((sum, n) => sum + n, 0);
   const rows: (readonly [string, string])[] = [
@@ -123,7 +131,7 @@ function sheet(p: Prediction, config: ModelConfig, length: number, width: number
     ],
     ['one token', `${countText(work.tokenAfter)} multiply-adds instead of ${countText(work.tokenBefore)}`],
     ...(p.views === undefined ? [] : [['it reads', viewsText(p.views)] as const]),
-    ['on a GPU, f32', gpuText(p.device)],
+    ['on a GPU, f32', unknown ? `none: devices do not run ${unknown}` : gpuText(p.device)],
     ['eviction', calls === 0 ? 'none' : `${calls} tensor operations over all layers (--json has them by name)`],
   ];
   return wrapColumns(

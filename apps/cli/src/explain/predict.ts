@@ -5,7 +5,7 @@ import { allowanceOf, isState, planBudgets, signalKey } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
 import { deltaChannels, slotLayers, type Mixer } from '@kv/checkpoints';
 import { planGpu } from '@kv/gpu';
-import { shapeCosts } from '@kv/engine-webgpu';
+import { shapeCosts, withoutKernels } from '@kv/engine-webgpu';
 import type { ShapeCosts } from '@kv/engine-webgpu';
 import {
   keyValueBytes,
@@ -68,12 +68,13 @@ export interface Prediction {
   } | null;
   /** Recorded operations of one event over all layers. */
   readonly operations: Readonly<Record<string, number>>;
-  /** Costs on a GPU: dispatches, bytes and operations. */
+  /** Costs on a GPU, of layers with slots alone where the device cannot run the others: dispatches, bytes and operations. */
   readonly device: DeviceCost;
 }
 
-/** Returns the costs of a model of this shape on a device. */
-export const plannedCosts = (config: ModelConfig): Promise<ShapeCosts> => shapeCosts(planGpu(), config);
+/** Returns the costs of a model of this shape on a device, of its layers with slots alone where it has no others' kernels. */
+export const plannedCosts = (config: ModelConfig): Promise<ShapeCosts> =>
+  shapeCosts(planGpu(), withoutKernels(config) ? slotModel(config) : config);
 
 /**
  * Predicts the costs of a policy. @throws KvError for a length beyond the context, or a budget below what the policy

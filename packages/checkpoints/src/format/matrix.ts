@@ -90,10 +90,10 @@ export function denseRows({ inputs, outputs, parts }: Matrix, from: number, coun
 }
 
 /** Puts stored rows in another order. */
-export type RowOrder = (matrix: Matrix) => Matrix;
+export type Reordering = (matrix: Matrix) => Matrix;
 
 /** Reorders interleaved rotary pairs to halves: rows (h, 2i + half) become (h, half, i) in every run of `headRows` rows. */
-export const deinterleave = (headRows: number): RowOrder =>
+export const deinterleave = (headRows: number): Reordering =>
   reordered((row) => {
     const inHead = row % headRows,
       half = headRows / 2;
@@ -101,7 +101,7 @@ export const deinterleave = (headRows: number): RowOrder =>
   });
 
 /** Separates the rows of two kinds of heads that alternate: rows (h, kind, i) become (kind, h, i), `headRows` rows a head. */
-export const separate = (headRows: number): RowOrder =>
+export const separate = (headRows: number): Reordering =>
   reordered((row, rows) => {
     const kind = Math.floor((2 * row) / rows),
       at = row - (kind * rows) / 2,
@@ -111,7 +111,7 @@ export const separate = (headRows: number): RowOrder =>
 
 /** Returns an order by the row of a part that comes to each place. */
 const reordered =
-  (from: (row: number, rows: number) => number): RowOrder =>
+  (from: (row: number, rows: number) => number): Reordering =>
   ({ parts, ...shape }) => ({
     ...shape,
     parts: parts.map(({ type, rows, bytes }) => {

@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import { show } from '../read/fields.ts';
-import { dense, type Matrix, type RowOrder } from './matrix.ts';
+import { dense, type Matrix, type Reordering } from './matrix.ts';
 import type { CheckpointTensors } from './tensor-file.ts';
 import { notFinite, tensorTypes, weightType } from './tensor-types.ts';
 
@@ -12,9 +12,9 @@ export type LazyRead<T> = () => Promise<T>;
  */
 export interface TensorReader {
   /** Requests a matrix `[outputs, inputs]` as stored, its rows put in `order`. */
-  matrix(name: string, outputs: number, inputs: number, order?: RowOrder | undefined): LazyRead<Matrix>;
+  matrix(name: string, outputs: number, inputs: number, order?: Reordering | undefined): LazyRead<Matrix>;
   /** Requests a vector, as f32, its numbers put in `order`. */
-  vector(name: string, width: number, order?: RowOrder | undefined): LazyRead<Float32Array>;
+  vector(name: string, width: number, order?: Reordering | undefined): LazyRead<Float32Array>;
   /** Requests the kernels of a convolution of each channel alone, `[channels, length]` or `[channels, 1, length]`, as f32. */
   kernel(name: string, channels: number, length: number): LazyRead<Float32Array>;
   /** Returns whether the file has a tensor. */
@@ -33,7 +33,7 @@ export interface TensorReader {
  */
 export function tensorReader(file: CheckpointTensors): TensorReader {
   const asked = new Set<string>();
-  const read = (name: string, shape: readonly number[], order?: RowOrder | undefined): LazyRead<Matrix> => {
+  const read = (name: string, shape: readonly number[], order?: Reordering | undefined): LazyRead<Matrix> => {
     asked.add(name);
     const entry = file.tensors.get(name),
       want = JSON.stringify(shape);

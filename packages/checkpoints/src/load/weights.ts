@@ -1,7 +1,7 @@
 import { architectures } from '../config/architectures.ts';
 import { concatArrays } from '../read/join-bytes.ts';
 import type { ModelConfig } from '../config/config.ts';
-import { deinterleave, separate, stack, type Matrix, type MatrixPart, type RowOrder } from '../format/matrix.ts';
+import { deinterleave, separate, stack, type Matrix, type MatrixPart, type Reordering } from '../format/matrix.ts';
 import { deltaChannels, type GatedDelta, type ShortConvolution } from '../config/mixers.ts';
 import { ggufNames, huggingFaceNames, type LayerNames } from '../config/names.ts';
 import type { CheckpointTensors } from '../format/tensor-file.ts';
@@ -146,7 +146,7 @@ function readWeights(
   const gated = config.attention.outputGate === true;
   const swap = gguf && interleavedInGguf ? deinterleave(d) : undefined;
   /** Products of one input. */
-  type Parts = readonly (readonly [name: string, outputs: number, order?: RowOrder | undefined])[];
+  type Parts = readonly (readonly [name: string, outputs: number, order?: Reordering | undefined])[];
   const product = (parts: Parts, inputs: number): LazyRead<Matrix> =>
     stacked(parts.map(([name, outputs, order]) => matrix(`${name}.weight`, outputs, inputs, order)));
   const bias = (biased: boolean, parts: Parts): LazyRead<Float32Array> | undefined =>
