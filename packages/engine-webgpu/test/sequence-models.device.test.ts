@@ -14,10 +14,10 @@ const FULL = process.env.KV_FULL === '1';
 
 /** Gated delta rules and output gates have no kernels here. */
 const refused = ([name]: readonly [name: string, file: string]): boolean => name.startsWith('qwen3_5'),
-  run = familyFiles.filter((one) => !refused(one));
+  run = familyFiles.filter((one) => !refused(one)),
+  shapesAlone = ['lfm2-biased', 'granite_swa-thetas'];
 
 // of a family with a folder and a GGUF file, KV_FULL=1 takes both, and checkpoints that differ in shapes alone
-const shapesAlone = ['lfm2-biased', 'granite_swa-thetas'];
 for (const [name, file] of run.filter(
   ([name], i) => FULL || !(shapesAlone.includes(name) || run.slice(0, i).some(([other]) => other === name)),
 ))

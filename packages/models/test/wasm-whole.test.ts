@@ -106,7 +106,7 @@ describe('what an event reads of the last queries', () => {
     return Promise.all(events.map(async (event) => (await cpu.read(event)).map(({ data }) => data as Float32Array)));
   };
   test.each(
-    [kinds.llama, fixture('gemma2')].flatMap((path) =>
+    [kinds.llama, fixture('gemma2'), fixture('granite_swa')].flatMap((path) =>
       modules.flatMap(([name, fast]) => [false, true].map((sums) => [path, name, sums, fast] as const)),
     ),
   )('%s, %s, sums of all as well %s: is what the plain loops give', async (path, _form, sums, fast) => {
