@@ -1,5 +1,6 @@
 import { existsSync, mkdirSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { onlyAttention } from '@kv/checkpoints';
 import { bytesText } from '@kv/core/shared';
 import { generate, loadModel, type Model } from '@kv/models';
 import fc from 'fast-check';
@@ -93,7 +94,7 @@ describe('kv chat', () => {
     expect([code, stderr]).toEqual([0, expect.stringContaining('outstandingSentences keeps 40 slots')]);
   });
   it('takes a quarter of the context, or what fits an eighth of the memory', () => {
-    const config = { layers: 16, kvHeads: 8, headDim: 64, maxPositions: 131_072 },
+    const config = { mixers: onlyAttention(16), kvHeads: 8, headDim: 64, maxPositions: 131_072 },
       pair = { f32: 2 * 4 * 64, q8: 2 * (64 + 4) } as const;
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 64 }), fc.constantFrom('f32', 'q8'), (gib, cacheForm) => {

@@ -74,7 +74,7 @@ const shape = (made: Piece): unknown => [
 /** Returns the text before and after a piece that makes it a policy. */
 const around = (made: Piece): readonly [before: string, after: string] => [
   made.from.includes('start') ? '' : made.from.includes('weights') ? 'snapkv ∘ ' : 'snapkv ∘ chunks ∘ ',
-  made.to === 'kept' || (made.to === 'same' && made.from.includes('kept'))
+  made.to === 'kept' || (made.to === 'same' && made.from.every((phase) => phase === 'kept'))
     ? ''
     : made.to === 'units' || made.from.every((phase) => phase === 'units')
       ? ' ∘ wholeUnits'

@@ -62,7 +62,11 @@ const COMMANDS: Readonly<Record<string, ChatCommand>> = {
       _,
       { stderr },
     ) {
-      const parts = ledger.names().map((part) => `${part} ${bytesText(ledger.entry(part).live)}`);
+      const parts = ledger
+        .names()
+        .map((part) => [part, ledger.entry(part).live] as const)
+        .filter(([, live]) => live > 0)
+        .map(([part, live]) => `${part} ${bytesText(live)}`);
       stderr.write(`${[...parts, `most so far ${bytesText(ledger.peak)}`].join(', ')}\n`);
     },
   },
