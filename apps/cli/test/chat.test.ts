@@ -50,7 +50,7 @@ async function firstBlank(of: Model): Promise<string> {
 const turnsOf = (stderr: string): { tokens: number; slots: number }[] =>
   [
     ...stderr.matchAll(
-      /^\[#{1,12}\.*\] (\d+) of 48 slots, [\d.]+ KiB of keys and values(?: and [\d.]+ KiB of other state)?; (\d+) tokens so far; /gm,
+      /^\[#{1,12}\.*\] (\d+) of 48 slots, [\d.]+ KiB of keys and values(?:, [\d.]+ KiB recorded for policies)?; (\d+) tokens so far; /gm,
     ),
   ].map(([, slots, tokens]) => ({
     tokens: Number(tokens),
@@ -140,7 +140,7 @@ describe('kv chat', () => {
     const policy = 'snapkv(window=8)',
       { stderr } = await chat(['--policy', policy, '--budget', '200', '--max-new-tokens', '1'], [ENDLESS]),
       [, keys, other, tokens] =
-        / of 200 slots, (.*) of keys and values and (.*) of other state; (\d+) tokens so far/m.exec(stderr)!; // or the test fails
+        / of 200 slots, (.*) of keys and values, (.*) recorded for policies; (\d+) tokens so far/m.exec(stderr)!; // or the test fails
     const explained = await kv(['explain', policy, '--model', model, '--length', tokens, '--budget', '200', '--json'], {
       cwd,
     });
@@ -170,7 +170,7 @@ describe('kv chat', () => {
     expect(turnsOf(rest.stderr)).toEqual(turnsOf(long.stderr).slice(2));
     expect(existsSync(join(cwd, 'end.safetensors'))).toBe(true);
     expect((await chat(['--load', 'end.safetensors', '--policy', 'h2o', '--budget', '48'], ['x'])).stderr).toContain(
-      'was not remembered while the prompt passed',
+      'does not remember: save the conversation under a policy that reads it, such as',
     );
   });
   it('shows what was dropped, the bytes, and what can be typed', async () => {

@@ -37,7 +37,7 @@ test.each([
         kept = sequence.kept().map((heads) => heads.map((positions) => positions.length)),
         { bytes } = said;
       expect([said.budgets, said.cache]).toEqual([kept, { form, bytesPerToken: cache.bytesPerToken }]);
-      expect([bytes.carried, bytes.after, bytes.peak, bytes.decoded]).toEqual([
+      expect([bytes.layerStates, bytes.after, bytes.peak, bytes.decoded]).toEqual([
         ledger.entry('layer states').live,
         cache.liveBytes,
         cache.peakBytes,
@@ -101,7 +101,7 @@ test.each([
 test('of Qwen3.5-0.8B, 6 layers of 24 keep slots and the others carry states: columns and memories', async () => {
   const { bytes, budgets } = await predict(compile(named('full')), SHAPES['qwen3.5-0.8b'], 1000, '100%', 'f16');
   expect(budgets).toHaveLength(6);
-  expect(bytes.carried).toBe(18 * 4 * (3 * (2 * 16 * 128 + 16 * 128) + 16 * 128 * 128));
+  expect(bytes.layerStates).toBe(18 * 4 * (3 * (2 * 16 * 128 + 16 * 128) + 16 * 128 * 128));
 });
 
 test('a prompt may fill the context, whatever the policy reads', async () => {

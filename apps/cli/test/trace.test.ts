@@ -107,7 +107,7 @@ test('slots at levels: shares of each layer, of a text that stays, and after the
     { stdout } = await trace(...args);
   expect(stdout).toMatch(/^ *0 +1 +42 +12 +14 % +0 % +71 % +25 % f16, 75 % q8$/m);
   const why = await trace(...args, '--why', 'goes', '--detail');
-  expect(why.stdout).toMatch(/^"goes": .*; what stays is stored at 25 % f16, 75 % q8$/m);
+  expect(why.stdout).toMatch(/^"goes": .*; what stays is stored in 25 % f16, 75 % q8$/m);
   const run = (...more: string[]) =>
       kv(['run', '--model', model, '--prompt', PROMPT, '--max-new-tokens', '3', ...args, ...more], { cwd }),
     { stderr, stdout: out } = await run();

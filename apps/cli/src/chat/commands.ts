@@ -52,7 +52,7 @@ const COMMANDS: Readonly<Record<string, ChatCommand>> = {
       stdout.write(droppedText(sequence, stdout.isTTY ? pc.createColors(true).dim : (text) => `[${text}]`)),
   },
   '/bytes': {
-    says: 'what is held, by part: keys, values and positions; queries, sums and states that a policy reads',
+    says: 'what is held, by part: keys, values and positions; states of layers; what a policy reads',
     run(
       {
         sequence: {

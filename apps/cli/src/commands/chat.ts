@@ -16,7 +16,7 @@ import { withFlagNames, withFlags } from '../flags.ts';
 import { withExamples } from '../help.ts';
 import { chatModel, modelOption, SUGGESTED } from '../model-source.ts';
 import { plain } from '../plain.ts';
-import { policyOfCache, resolvePolicy } from '../policy/resolve-policy.ts';
+import { notSaved, policyOfCache, resolvePolicy } from '../policy/resolve-policy.ts';
 import { checkCacheFile } from '../save-cache.ts';
 import { cacheOption, machineOptions } from '../shared-options.ts';
 import type { Terminal } from '../terminal.ts';
@@ -144,6 +144,8 @@ async function opened(
       : await loadCache(model, resolve(cwd, load), {
           cache,
           policy: (label) => (policy ??= policyOfCache(load, label)),
+        }).catch((cause: unknown) => {
+          throw given ? notSaved(cause, load, given, 'the conversation') : cause;
         });
   return { sequence, policy: policy! }; // given, or asked for by loadCache
 }

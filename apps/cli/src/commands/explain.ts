@@ -120,10 +120,12 @@ function sheet(p: Prediction, length: number, width: number): string {
       `${bytesText(bytes.before)} before, ${bytesText(bytes.after)} after (${share(bytes.after, bytes.before)}), at most ${bytesText(bytes.peak)} on the way`,
     ],
     ['in other forms', others(p)],
-    ...(bytes.carried === 0 ? [] : [['states of layers', `${bytesText(bytes.carried)}, whatever the length`] as const]),
+    ...(bytes.layerStates === 0
+      ? []
+      : [['states', `${bytesText(bytes.layerStates)}, of layers that keep no slots, whatever the length`] as const]),
     [
       'also held',
-      `last queries ${bytesText(bytes.rings)}, sums of attention ${bytesText(bytes.statistics)}, numbers of pieces ${bytesText(bytes.states)}${bytes.decoded === 0 ? '' : `, a layer as pieces read it ${bytesText(bytes.decoded)}`}`,
+      `last queries ${bytesText(bytes.rings)}, sums of attention ${bytesText(bytes.statistics)}, numbers of pieces ${bytesText(bytes.pieceNumbers)}${bytes.decoded === 0 ? '' : `, a layer as pieces read it ${bytesText(bytes.decoded)}`}`,
     ],
     [
       'prefill',

@@ -43,9 +43,10 @@ export interface Prediction {
     readonly peak: number;
     readonly rings: number;
     readonly statistics: number;
-    readonly states: number;
-    /** States that layers without slots carry, whatever the length. */
-    readonly carried: number;
+    /** Numbers that pieces keep from event to event. */
+    readonly pieceNumbers: number;
+    /** States of layers that keep no slots, whatever the length. */
+    readonly layerStates: number;
     /** Keys and values of one layer as f32, which pieces read, where they are not stored so. */
     readonly decoded: number;
   };
@@ -138,8 +139,8 @@ export async function predict(
       peak,
       rings: window === 0 ? 0 : L * window * (H * d * 4 + 4),
       statistics: sums * heldByAll * 4,
-      states: pieceBytes(policy, config, length),
-      carried: stateBytes(model),
+      pieceNumbers: pieceBytes(policy, config, length),
+      layerStates: stateBytes(model),
       decoded: events && form !== 'f32' ? 4 * G * d * Math.max(...held) * partsRead(policy) : 0,
     },
     multiplyAdds: {
