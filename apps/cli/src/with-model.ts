@@ -35,7 +35,7 @@ export async function withModel(
     runtime = await openRuntime(await chooseEngine(command, terminal.cwd, reason), terminal.cwd);
   await closing(runtime, async () => {
     const model = await loaded(path, runtime, command, terminal);
-    await withFlagNames(command, () => use(model), BUDGETS);
+    await withFlagNames(command, () => use(model), FITTED);
   });
 }
 
@@ -52,12 +52,12 @@ export async function withHostModel(
     );
   await closing(runtime, async () => {
     const model = await loaded(path, runtime, command, terminal);
-    await withFlagNames(command, () => use(model), BUDGETS);
+    await withFlagNames(command, () => use(model), FITTED);
   });
 }
 
-/** Options that an event refuses, once it knows the text. */
-const BUDGETS = ['budget', 'decodeBudget'];
+/** Options that a model or an event refuses, once the text is known. */
+const FITTED = ['policy', 'budget', 'decodeBudget'];
 
 /**
  * Loads the model, and reports what runs it and how its caches are stored, unless the command loads one: it says that

@@ -1,3 +1,4 @@
+import { kv } from './terminal.ts';
 import { fileURLToPath } from 'node:url';
 import { compile } from '@kv/core/engine';
 import { sumOf } from '@kv/core/shared';
@@ -132,4 +133,24 @@ test.each([
   if (text.startsWith('psaw')) expect(counts.shownSlots).toBe(views!.slots);
   expect(counts.viewReads).toBe(views!.numbers);
   model.destroy();
+});
+
+test('without --length a short context is enough, and of levels the shares and the most bytes are told', async () => {
+  const args = [
+      'explain',
+      'streaming | topK | levels(f16=0.25,q8=0.75)',
+      '--model',
+      fixture('llama'),
+      '--cache',
+      'f32',
+    ],
+    { code, stdout } = await kv(args),
+    model = await loadModel(fixture('llama')),
+    { maxPositions } = model.config;
+  model.destroy();
+  expect(code).toBe(0);
+  expect(stdout).toMatch(/^levels +25 % f16, 75 % q8$/m);
+  expect(stdout).toContain(`of ${maxPositions} in every layer and KV head`);
+  expect(stdout).toMatch(/ before, at most [\d.]+ KiB after /);
+  expect((await kv([...args, '--length', '512'])).stderr).toMatch(/^--length: expected at most/m);
 });

@@ -45,6 +45,11 @@ export const CHAT = {
   ...machineOptions('fast'),
   model: maybe(modelOption, `the largest chat model in the Hugging Face cache, else ${SUGGESTED}`),
   ...CHAT_OPTIONS,
+  budget: {
+    ...CHAT_OPTIONS.budget,
+    says: "Slots per layer and KV head, a share of the model's context such as 25%, or bytes such as 64MiB; a policy that evicts needs one.",
+    otherwise: 'without --policy that of its default, with --load the one that the conversation had',
+  },
   cache: cacheOption('--load'),
   policy: maybe(
     text('', 'a policy', "As for 'kv run'; with --load the policy that the conversation had."),

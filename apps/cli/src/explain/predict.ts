@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import { sumOf } from '@kv/core/shared';
-import type { AnySignal, Budget } from '@kv/core';
+import type { AnySignal, Budget, LevelShares } from '@kv/core';
 import { isState, signalKey } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
 import { deltaChannels, slotLayers, type Mixer } from '@kv/checkpoints';
@@ -35,6 +35,8 @@ export interface Prediction {
   readonly notes: readonly string[];
   /** How keys and values are stored, and the bytes that a token adds to a full cache. */
   readonly cache: Pick<CacheUsage, 'form' | 'bytesPerToken'>;
+  /** Shares of the kept slots at each level, of every demotion; an empty one says its own in a run. */
+  readonly levels?: readonly LevelShares[];
   /** Bytes of the cache before and after the event in the other forms. */
   readonly otherForms: readonly OtherForm[];
   readonly bytes: {
@@ -132,6 +134,7 @@ export async function predict(
       ...stateNotes(model),
     ],
     cache: { form, bytesPerToken: tokenBytes(form, config) },
+    ...(policy.levels && { levels: policy.levels }),
     otherForms: otherForms(policy, config, length, given, form),
     bytes: {
       before,
