@@ -10,6 +10,7 @@ import { defaultBudget } from '../src/commands/chat.ts';
 import { CHAT_MODEL, chatModel } from '../src/model-source.ts';
 import { folder, kv, type Run } from './terminal.ts';
 import { CONTEXT, writeTinyModel } from '@kv/model-testing';
+import { fixture } from '@kv/model-testing/fixture';
 
 let cwd: string, model: string;
 beforeAll(() => {
@@ -146,6 +147,14 @@ describe('kv chat', () => {
     });
     const { bytes } = JSON.parse(explained.stdout) as { bytes: Record<'before' | 'rings' | 'statistics', number> };
     expect([keys, other]).toEqual([bytesText(bytes.before), bytesText(bytes.rings)]);
+  });
+  it('counts states of layers apart from keys and values, and from what a policy remembers', async () => {
+    const { stderr } = await kv(
+      ['chat', '--model', fixture('qwen3_5'), '--policy', 'h2o', '--budget', '50%', '--max-new-tokens', '2'],
+      { cwd, lines: ['hello', '/bytes'] },
+    );
+    expect(stderr).toMatch(/ KiB of keys and values, 23\.6 KiB of states, [\d.]+ (?:Ki)?B recorded for policies; /m);
+    expect(stderr).toMatch(/^(?:.*, )?states 23\.6 KiB.*, most so far/m);
   });
   it('answers as kv run does, and evicts while it answers if a cadence is given', async () => {
     const said = (await chat(['--max-new-tokens', '12'], [TURN])).stdout;
