@@ -38,7 +38,7 @@ test.each<[string, () => unknown, string]>([
   [
     'new Sequence',
     () => new Sequence(model, cpu, wrong),
-    "sequence: has no option 'cadence': it has window, cache, mostOperations, start",
+    "sequence: has no option 'cadence': it has window, cache, mostOperations, snapshots, start",
   ],
   ['prefill', () => sequence.prefill([1], wrong), "prefill: has no option 'cadence'"],
   ['prefillParts', () => sequence.prefillParts([1], wrong).next(), "prefill: has no option 'cadence'"],
