@@ -76,16 +76,24 @@ const blocks = {
       load: ['@kv/models', 'LOAD'],
       generate: ['@kv/engine', 'GENERATE'],
       prefillParts: ['@kv/engine', 'PREFILL_PARTS'],
+      sequence: ['@kv/engine', 'SEQUENCE'],
       loadCache: ['@kv/engine', 'LOAD_CACHE'],
       prefixStore: ['@kv/engine', 'PREFIX_STORE'],
       server: ['@kv/server', 'SERVER'],
       limits: ['@kv/server', 'LIMITS'],
     }).map(([name, [from, schema]]) => [
       `options-${name}`,
-      (all) => table(['option', 'default', 'what it is'], Object.entries(all.schemas[from][schema]).map(optionRow)),
+      (all) =>
+        table(
+          ['option', 'default', 'what it is'],
+          Object.entries(all.schemas[from][schema]).filter(isGiven).map(optionRow),
+        ),
     ]),
   ),
 };
+
+/** Whether callers give an option: what a copy of a sequence starts with, the engine gives. */
+const isGiven = ([name]) => name !== 'start';
 
 /** An option of a function. */
 const optionRow = ([name, option]) => [

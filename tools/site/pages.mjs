@@ -114,7 +114,7 @@ export function piecePage(piece, { tokens, layers, heads, pieces, readme, equati
               ],
               [
                 'besides',
-                `rings ${kib(cost.bytes.rings)}, statistics ${kib(cost.bytes.statistics)}, states ${kib(cost.bytes.states)}`,
+                `rings ${kib(cost.bytes.rings)}, statistics ${kib(cost.bytes.statistics)}, numbers of pieces ${kib(cost.bytes.pieceNumbers)}`,
               ],
             ],
           ),

@@ -27,13 +27,20 @@ export function withFlags(command: Command, options: Options): Command {
   return command;
 }
 
-/** Calls a library and renames options in its errors to the command's flags. */
-export async function withFlagNames<T>({ options }: Command, ask: () => T | Promise<T>): Promise<T> {
+/**
+ * Calls a library and renames options in its errors to the command's flags.
+ * @param only names of options that are renamed. @defaultValue all
+ */
+export async function withFlagNames<T>(
+  { options }: Command,
+  ask: () => T | Promise<T>,
+  only?: readonly string[],
+): Promise<T> {
   try {
     return await ask();
   } catch (cause) {
     const flag = KvError.is(cause) && options.find((option) => option.attributeName() === cause.at)?.long;
-    if (!KvError.is(cause) || !flag) throw cause;
+    if (!KvError.is(cause) || !flag || only?.includes(cause.at) === false) throw cause;
     throw new KvError(flag, cause.message.slice(cause.at.length + 2));
   }
 }

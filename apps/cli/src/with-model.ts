@@ -33,7 +33,10 @@ export async function withModel(
 ): Promise<void> {
   const path = await pathOf(command, terminal),
     runtime = await openRuntime(await chooseEngine(command, terminal.cwd, reason), terminal.cwd);
-  await closing(runtime, async () => use(await loaded(path, runtime, command, terminal)));
+  await closing(runtime, async () => {
+    const model = await loaded(path, runtime, command, terminal);
+    await withFlagNames(command, () => use(model), FITTED);
+  });
 }
 
 /** The same on the CPU, for commands that inspect the model. */
@@ -47,8 +50,14 @@ export async function withHostModel(
       chooseCpuEngine(command, `'kv ${command.name()}' looks inside the model`),
       terminal.cwd,
     );
-  await closing(runtime, async () => use(await loaded(path, runtime, command, terminal)));
+  await closing(runtime, async () => {
+    const model = await loaded(path, runtime, command, terminal);
+    await withFlagNames(command, () => use(model), FITTED);
+  });
 }
+
+/** Options that a model or an event refuses, once the text is known. */
+const FITTED = ['policy', 'budget', 'decodeBudget'];
 
 /**
  * Loads the model, and reports what runs it and how its caches are stored, unless the command loads one: it says that

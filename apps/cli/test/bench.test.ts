@@ -2,6 +2,7 @@ import { slotBytes } from '@kv/engine';
 import { loadModel } from '@kv/models';
 import type { CacheUsage } from '@kv/models';
 import { describe, expect, it } from 'vitest';
+import { fixture } from '@kv/model-testing/fixture';
 import { folder, kv } from './terminal.ts';
 
 /** The used part of what `--json` prints. */
@@ -56,6 +57,19 @@ describe('kv bench', () => {
     expect(stdout).toMatch(/^fast is \S/m);
     expect(stdout).not.toMatch(/^f32 /m);
     expect(stdout).toMatch(/^fast +(f32|q8) +\d+,\d+ +[\d.]+ [KM]iB/m);
+    expect(stdout).not.toContain('and states');
+    const states = await kv([
+      'bench',
+      fixture('qwen3_5'),
+      ...short,
+      '--tokens',
+      '64',
+      '--turns',
+      '1',
+      '--engines',
+      'fast',
+    ]);
+    expect(states.stdout).toMatch(/^fast +q8 +240 +19\.2 KiB +23\.6 KiB/m);
   });
   it.each([
     [['--tokens', '64,5000'], '--tokens: expected lengths of at most '],

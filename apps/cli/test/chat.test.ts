@@ -10,6 +10,7 @@ import { defaultBudget } from '../src/commands/chat.ts';
 import { CHAT_MODEL, chatModel } from '../src/model-source.ts';
 import { folder, kv, type Run } from './terminal.ts';
 import { CONTEXT, writeTinyModel } from '@kv/model-testing';
+import { fixture } from '@kv/model-testing/fixture';
 
 let cwd: string, model: string;
 beforeAll(() => {
@@ -50,7 +51,7 @@ async function firstBlank(of: Model): Promise<string> {
 const turnsOf = (stderr: string): { tokens: number; slots: number }[] =>
   [
     ...stderr.matchAll(
-      /^\[#{1,12}\.*\] (\d+) of 48 slots, [\d.]+ KiB of keys and values(?: and [\d.]+ KiB of other state)?; (\d+) tokens so far; /gm,
+      /^\[#{1,12}\.*\] (\d+) of 48 slots, [\d.]+ KiB of keys and values(?:, [\d.]+ KiB recorded for policies)?; (\d+) tokens so far; /gm,
     ),
   ].map(([, slots, tokens]) => ({
     tokens: Number(tokens),
@@ -140,12 +141,20 @@ describe('kv chat', () => {
     const policy = 'snapkv(window=8)',
       { stderr } = await chat(['--policy', policy, '--budget', '200', '--max-new-tokens', '1'], [ENDLESS]),
       [, keys, other, tokens] =
-        / of 200 slots, (.*) of keys and values and (.*) of other state; (\d+) tokens so far/m.exec(stderr)!; // or the test fails
+        / of 200 slots, (.*) of keys and values, (.*) recorded for policies; (\d+) tokens so far/m.exec(stderr)!; // or the test fails
     const explained = await kv(['explain', policy, '--model', model, '--length', tokens, '--budget', '200', '--json'], {
       cwd,
     });
     const { bytes } = JSON.parse(explained.stdout) as { bytes: Record<'before' | 'rings' | 'statistics', number> };
     expect([keys, other]).toEqual([bytesText(bytes.before), bytesText(bytes.rings)]);
+  });
+  it('counts states of layers apart from keys and values, and from what a policy remembers', async () => {
+    const { stderr } = await kv(
+      ['chat', '--model', fixture('qwen3_5'), '--policy', 'h2o', '--budget', '50%', '--max-new-tokens', '2'],
+      { cwd, lines: ['hello', '/bytes'] },
+    );
+    expect(stderr).toMatch(/ KiB of keys and values, 23\.6 KiB of states, [\d.]+ (?:Ki)?B recorded for policies; /m);
+    expect(stderr).toMatch(/^(?:.*, )?states 23\.6 KiB.*, most so far/m);
   });
   it('answers as kv run does, and evicts while it answers if a cadence is given', async () => {
     const said = (await chat(['--max-new-tokens', '12'], [TURN])).stdout;
@@ -170,7 +179,7 @@ describe('kv chat', () => {
     expect(turnsOf(rest.stderr)).toEqual(turnsOf(long.stderr).slice(2));
     expect(existsSync(join(cwd, 'end.safetensors'))).toBe(true);
     expect((await chat(['--load', 'end.safetensors', '--policy', 'h2o', '--budget', '48'], ['x'])).stderr).toContain(
-      'was not remembered while the prompt passed',
+      'does not remember: save the conversation under a policy that reads it, such as',
     );
   });
   it('shows what was dropped, the bytes, and what can be typed', async () => {

@@ -1,3 +1,4 @@
+import { kv } from './terminal.ts';
 import { fileURLToPath } from 'node:url';
 import { compile } from '@kv/core/engine';
 import { sumOf } from '@kv/core/shared';
@@ -37,7 +38,7 @@ test.each([
         kept = sequence.kept().map((heads) => heads.map((positions) => positions.length)),
         { bytes } = said;
       expect([said.budgets, said.cache]).toEqual([kept, { form, bytesPerToken: cache.bytesPerToken }]);
-      expect([bytes.carried, bytes.after, bytes.peak, bytes.decoded]).toEqual([
+      expect([bytes.layerStates, bytes.after, bytes.peak, bytes.decoded]).toEqual([
         ledger.entry('layer states').live,
         cache.liveBytes,
         cache.peakBytes,
@@ -101,7 +102,7 @@ test.each([
 test('of Qwen3.5-0.8B, 6 layers of 24 keep slots and the others carry states: columns and memories', async () => {
   const { bytes, budgets } = await predict(compile(named('full')), SHAPES['qwen3.5-0.8b'], 1000, '100%', 'f16');
   expect(budgets).toHaveLength(6);
-  expect(bytes.carried).toBe(18 * 4 * (3 * (2 * 16 * 128 + 16 * 128) + 16 * 128 * 128));
+  expect(bytes.layerStates).toBe(18 * 4 * (3 * (2 * 16 * 128 + 16 * 128) + 16 * 128 * 128));
 });
 
 test('a prompt may fill the context, whatever the policy reads', async () => {
@@ -132,4 +133,24 @@ test.each([
   if (text.startsWith('psaw')) expect(counts.shownSlots).toBe(views!.slots);
   expect(counts.viewReads).toBe(views!.numbers);
   model.destroy();
+});
+
+test('without --length a short context is enough, and of levels the shares and the most bytes are told', async () => {
+  const args = [
+      'explain',
+      'streaming | topK | levels(f16=0.25,q8=0.75)',
+      '--model',
+      fixture('llama'),
+      '--cache',
+      'f32',
+    ],
+    { code, stdout } = await kv(args),
+    model = await loadModel(fixture('llama')),
+    { maxPositions } = model.config;
+  model.destroy();
+  expect(code).toBe(0);
+  expect(stdout).toMatch(/^levels +25 % f16, 75 % q8$/m);
+  expect(stdout).toContain(`of ${maxPositions} in every layer and KV head`);
+  expect(stdout).toMatch(/ before, at most [\d.]+ KiB after /);
+  expect((await kv([...args, '--length', '512'])).stderr).toMatch(/^--length: expected at most/m);
 });

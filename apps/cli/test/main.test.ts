@@ -213,6 +213,10 @@ describe('a bad input is one sentence on stderr, exit code 2 and nothing on stdo
       ['--prompt', TEXT, '--policy', 'snapkv(window=16)', '--budget', '1KiB'],
       /^--budget: 9 slots, which 1KiB hold, are fewer than '.*' forces .*; a slot is 112 bytes in q8$/,
     ],
+    [
+      ['--prompt', TEXT + TEXT, '--raw', '--policy', 'kvzip', '--budget', '50%'],
+      /^(?:engine: .*\n)?--policy: 'kvzip.*' reads \d+ tokens once more over the prompt, which together must fit the model's context of 256 tokens, got \d+: take a shorter prompt, about half the context, or/,
+    ],
     [['--prompt', 'x', '--block', '0'], /^--block: must be a positive whole number of tokens, got 0$/],
     [
       ['--prompt', 'x', '--max-new-tokens', 'ten'],

@@ -87,8 +87,30 @@ describe('kv run --document', () => {
     );
     expect(await last('--budget', '20')).toMatch(`kept 20 of ${length} tokens a layer and KV head, 25 % f32, 75 % q8,`);
     expect(await last('--policy', 'streaming', '--budget', '40%')).toMatch(
-      new RegExp(`^kept ${Math.floor(0.4 * length)} of .* \\(streaming ∘ topK\\)`),
+      new RegExp(
+        `^kept ${Math.floor(0.4 * length)} of .* \\(streaming ∘ topK, budget 40% of ${length} tokens = ${Math.floor(0.4 * length)} slots = .*\\)`,
+      ),
     );
+    const share = await json(
+      '--load-cache',
+      'all',
+      '--engine',
+      'f32',
+      ...asked,
+      '--policy',
+      'streaming',
+      '--budget',
+      '40%',
+    );
+    expect(share).toMatchObject({ share: '40%', budget: Math.floor(0.4 * length) });
+    // what is stored stays so under a policy that demotes nothing, and in a coarser form
+    expect(await last('--policy', 'streaming', '--budget', '20')).toMatch(/KV head, \d+ % f32, \d+ % q8, dropped/);
+    expect(await last('--cache', 'q8')).toMatch(', 100 % q8, dropped 0');
+    expect((await over('--policy', 'full')).stderr).toMatch(
+      /^note: 'full' evicts nothing: the cache stays as 'snapkv.* levels\(.*\)' left it$/m,
+    );
+    await run('--document', 'story.txt', '--save-cache', 'sums', '--policy', 'h2o', '--budget', '100%');
+    expect((await run('--load-cache', 'sums', ...asked, '--policy', 'h2o', '--budget', '20')).code).toBe(0);
     // the policy alone: at the budget that the cache had
     expect(await last('--policy', 'streaming')).toMatch(`kept ${length} of ${length} tokens`);
     // as if the document had been compacted so at once
@@ -105,7 +127,7 @@ describe('kv run --document', () => {
     for (const [args, sentence] of [
       [
         ['--policy', 'h2o', '--budget', '20'],
-        /not remembered .* or go on under the one that it was saved under, 'snapkv/,
+        /^--policy: 'h2o.*' reads attention.accumulated, which all does not remember: save the document under .* --policy 'h2o.*' --budget 100%, which drops nothing, or go on under the one that it was saved under, 'snapkv/,
       ],
       [['--policy', 'full', '--budget', '20'], /^--policy: expected one that evicts to 20, got 'full'$/],
       [['--policy', levels, '--budget', '2'], /^--budget: 2 slots are fewer than .* forces in every head/],

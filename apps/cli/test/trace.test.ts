@@ -106,8 +106,18 @@ test('slots at levels: shares of each layer, of a text that stays, and after the
   const args = ['--policy', 'streaming(sinks=2)|topK|levels(f16=0.25,q8=0.75)', '--engine', 'f32', '--budget', '12'],
     { stdout } = await trace(...args);
   expect(stdout).toMatch(/^ *0 +1 +42 +12 +14 % +0 % +71 % +25 % f16, 75 % q8$/m);
+  // an allocator after the selector moves levels between heads
+  const moved = await trace(
+    '--policy',
+    'snapkv(window=4)|topK|adaKV|levels(f16=0.25,q8=0.75)',
+    '--engine',
+    'f32',
+    '--budget',
+    '16',
+  );
+  expect(moved.stdout).toMatch(/ \d+ to \d+ % f16, \d+ to \d+ % q8$/m);
   const why = await trace(...args, '--why', 'goes', '--detail');
-  expect(why.stdout).toMatch(/^"goes": .*; what stays is stored at 25 % f16, 75 % q8$/m);
+  expect(why.stdout).toMatch(/^"goes": .*; what stays is stored in 25 % f16, 75 % q8$/m);
   const run = (...more: string[]) =>
       kv(['run', '--model', model, '--prompt', PROMPT, '--max-new-tokens', '3', ...args, ...more], { cwd }),
     { stderr, stdout: out } = await run();

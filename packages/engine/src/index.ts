@@ -76,6 +76,7 @@ export type { Generation } from './generate/generation.ts';
 export { decodingPolicy } from './generate/policies.ts';
 export { createPrefixStore, snapshotsOfPrefix } from './generate/prefix-store.ts';
 export type { PrefixOptions, PrefixStore } from './generate/prefix-store.ts';
+export { report } from './generate/report.ts';
 export type { Report } from './generate/report.ts';
 export { StopText } from './generate/stop-text.ts';
 export { hostDecoder } from './host/decoder.ts';

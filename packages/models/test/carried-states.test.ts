@@ -149,8 +149,13 @@ describe.each(Object.entries(sizes))('%s', (NAME, numbers) => {
         for (const each of [copy, control]) each.destroy();
       }
       expect(() => one.fork(snapshots[0] + 1)).toThrow(
-        `fork: this model's layers carry states, which are known after ${snapshots.join(', ')}, 42 tokens: expected one of these lengths, got ${snapshots[0] + 1}; a sequence with \`snapshots\` knows them at the ends of a prompt's parts`,
+        `fork: this model's layers carry states, which are known after ${snapshots.join(', ')} tokens: expected one of these lengths, got ${snapshots[0] + 1}; a sequence with \`snapshots\` knows them at the ends of a prompt's parts`,
       );
+      const none = new Sequence(model);
+      expect(() => none.fork(5)).toThrow(
+        'fork: expected a sequence with tokens, of which 5 are copied, got one with none',
+      );
+      none.destroy();
       await one.evict('streaming', 12);
       expect(() => one.fork(snapshots[0])).toThrow('fork: expected a sequence that has evicted nothing');
       one.destroy();

@@ -149,6 +149,29 @@ describe('a saved cache with levels', () => {
       expect([each.memory.ledger.live, each.memory.ledger.allocated]).toEqual([0, 0]);
     }
   });
+  test('has the levels that are stored: in a coarser form, and under a policy that goes on and demotes none', async () => {
+    const { sequence, bytes } = await saved(),
+      before = sequence.active.last?.levels?.flat() ?? [];
+    for (const cache of ['q4', 'q8'] as const) {
+      const coarser = await loadCache(fast, bytes, { cache }),
+        again = await loadCache(fast, await saveCache(coarser)),
+        want = before.map((of) => of.map((level) => Math.max(level, LEVELS.indexOf(cache))));
+      expect([coarser, again].map(({ active }) => active.last?.levels?.flat())).toEqual([want, want]);
+    }
+    const at = sequence.active.last!;
+    await sequence.evict(snap, 30);
+    const { kept, levels: after } = sequence.active.last!;
+    kept.forEach((heads, l) =>
+      heads.forEach((positions, g) =>
+        positions.forEach((position, i) =>
+          // tokens after the first event are stored in the cache's form
+          expect(after?.[l][g][i]).toBe(at.levels?.[l][g][at.kept[l][g].indexOf(position)] ?? 0),
+        ),
+      ),
+    );
+    const loaded = await loadCache(fast, await saveCache(sequence));
+    expect(loaded.active.last?.levels).toEqual(after);
+  });
   test('is refused where its levels are not what it says, or finer than its form', async () => {
     const { sequence, bytes } = await saved(),
       text = new TextDecoder('latin1').decode(bytes),

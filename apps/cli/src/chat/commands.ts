@@ -52,7 +52,7 @@ const COMMANDS: Readonly<Record<string, ChatCommand>> = {
       stdout.write(droppedText(sequence, stdout.isTTY ? pc.createColors(true).dim : (text) => `[${text}]`)),
   },
   '/bytes': {
-    says: 'what is held, by part: keys, values and positions; queries, sums and states that a policy reads',
+    says: 'what is held, by part: keys, values and positions; states of layers without slots; what a policy reads',
     run(
       {
         sequence: {
@@ -66,7 +66,7 @@ const COMMANDS: Readonly<Record<string, ChatCommand>> = {
         .names()
         .map((part) => [part, ledger.entry(part).live] as const)
         .filter(([, live]) => live > 0)
-        .map(([part, live]) => `${part} ${bytesText(live)}`);
+        .map(([part, live]) => `${PARTS[part] ?? part} ${bytesText(live)}`);
       stderr.write(`${[...parts, `most so far ${bytesText(ledger.peak)}`].join(', ')}\n`);
     },
   },
@@ -86,6 +86,9 @@ const COMMANDS: Readonly<Record<string, ChatCommand>> = {
     },
   },
 };
+
+/** Parts of the ledger that elsewhere have another name: as in 'kv explain', states are those of layers. */
+const PARTS: Readonly<Record<string, string | undefined>> = { 'layer states': 'states', states: 'numbers of pieces' };
 
 /** What can be typed, each with its argument. */
 const USAGE = Object.entries(COMMANDS).map(([name, { argument, says }]) => ({

@@ -104,9 +104,13 @@ function meter(share: number): string {
 }
 const WIDTH = 12;
 
-/** Describes the bytes of held keys and values, and separately those of the policy's state. */
-function bytesHeld({ memory: { ledger } }: Sequence): string {
-  const { live } = ledger.entry('cache'),
-    state = ledger.live - live;
-  return `${bytesText(live)} of keys and values${state === 0 ? '' : ` and ${bytesText(state)} of other state`}`;
+/** Describes the bytes of held keys and values, those of states of layers, and those recorded for the policy. */
+function bytesHeld({ memory: { cache, ledger } }: Sequence): string {
+  const { liveBytes, stateBytes } = cache,
+    recorded = ledger.live - liveBytes - stateBytes;
+  return [
+    `${bytesText(liveBytes)} of keys and values`,
+    ...(stateBytes > 0 ? [`${bytesText(stateBytes)} of states`] : []),
+    ...(recorded > 0 ? [`${bytesText(recorded)} recorded for policies`] : []),
+  ].join(', ');
 }

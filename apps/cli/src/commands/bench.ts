@@ -241,9 +241,11 @@ function sheet(
       counted ? bytesText(counted.bytes) : '',
     ]),
   );
+  const states = measured.some(({ cache }) => cache !== undefined && cache.stateBytes > 0);
   const memory = measured.map(({ name, cache, memory: { process } }) => [
     name,
     ...(cache ? [cache.form, cache.bytesPerToken.toLocaleString('en'), bytesText(cache.peakBytes)] : ['', '', '']),
+    ...(states ? [cache ? bytesText(cache.stateBytes) : ''] : []),
     bytesText(Math.max(0, process)),
   ]);
   const tables = [
@@ -260,7 +262,11 @@ function sheet(
             width,
           ),
         ]),
-    fitColumns([['engine', 'cache', 'bytes a token', 'peak', 'process grew by'], ...memory], new Set([2, 3, 4]), width),
+    fitColumns(
+      [['engine', 'cache', 'bytes a token', 'peak', ...(states ? ['and states'] : []), 'process grew by'], ...memory],
+      new Set([2, 3, 4, 5]),
+      width,
+    ),
     [
       ...measured.map(({ name, engine }) => `${name} is ${plain(engine)}`),
       ...skipped.map(({ name, why }) => `${name} left out: ${why}`),

@@ -16,7 +16,7 @@ import { withFlagNames, withFlags } from '../flags.ts';
 import { withExamples } from '../help.ts';
 import { chatModel, modelOption, SUGGESTED } from '../model-source.ts';
 import { plain } from '../plain.ts';
-import { policyOfCache, resolvePolicy } from '../policy/resolve-policy.ts';
+import { notSaved, policyOfCache, resolvePolicy } from '../policy/resolve-policy.ts';
 import { checkCacheFile } from '../save-cache.ts';
 import { cacheOption, machineOptions } from '../shared-options.ts';
 import type { Terminal } from '../terminal.ts';
@@ -45,6 +45,11 @@ export const CHAT = {
   ...machineOptions('fast'),
   model: maybe(modelOption, `the largest chat model in the Hugging Face cache, else ${SUGGESTED}`),
   ...CHAT_OPTIONS,
+  budget: {
+    ...CHAT_OPTIONS.budget,
+    says: "Slots per layer and KV head, a share of the model's context such as 25%, or bytes such as 64MiB; a policy that evicts needs one.",
+    otherwise: 'without --policy that of its default, with --load the one that the conversation had',
+  },
   cache: cacheOption('--load'),
   policy: maybe(
     text('', 'a policy', "As for 'kv run'; with --load the policy that the conversation had."),
@@ -144,6 +149,8 @@ async function opened(
       : await loadCache(model, resolve(cwd, load), {
           cache,
           policy: (label) => (policy ??= policyOfCache(load, label)),
+        }).catch((cause: unknown) => {
+          throw given ? notSaved(cause, load, given, 'the conversation') : cause;
         });
   return { sequence, policy: policy! }; // given, or asked for by loadCache
 }

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import type { ResolvedOptions } from '@kv/core';
 import { bytesText } from '@kv/core/shared';
 import { cachedModels, modelsIn } from '@kv/hub';
-import { fitsHeads, tokenBytes } from '@kv/engine';
+import { fitsHeads, stateBytes, tokenBytes } from '@kv/engine';
 import { loadModel } from '@kv/models';
 import type { CacheForm, Model } from '@kv/models';
 import { Command } from 'commander';
@@ -49,6 +49,8 @@ interface CacheFinding {
   readonly why: string;
   /** Bytes that a token adds to a full cache, in each form that it offers for this model. */
   readonly bytesPerToken: Readonly<Partial<Record<CacheForm, number>>>;
+  /** Bytes of the states of layers that keep no slots, whatever the length. */
+  readonly stateBytes: number;
 }
 interface Engine extends Partial<DoctorSpeed> {
   readonly flag: string;
@@ -150,6 +152,7 @@ function cacheOf({ cacheForm: form, cacheForms, config }: Model): CacheFinding {
           ? 'since it multiplies the weights as they are stored'
           : 'since its products are f32',
     bytesPerToken: Object.fromEntries(forms.map((each) => [each, tokenBytes(each, config)])),
+    stateBytes: stateBytes(config),
   };
 }
 
@@ -172,6 +175,7 @@ function told({ machine, model, engines, adapter, models, here, packages, failed
         all.map(({ name, bytes }) => [bytesText(bytes), plain(name)]),
         width,
       ),
+    states = engines.find(({ cache }) => cache)?.cache?.stateBytes ?? 0,
     tokens = engines.find(({ promptTokens }) => promptTokens !== undefined)?.promptTokens ?? 0,
     optional = new Set(OPTIONAL.map(([name]) => name)),
     pieces = Object.entries(packages).filter(([name]) => !optional.has(name)),
@@ -195,7 +199,7 @@ function told({ machine, model, engines, adapter, models, here, packages, failed
       ),
     ),
     section(
-      `Caches of ${plain(model)}, in bytes a token`,
+      `Caches of ${plain(model)}, in bytes a token${states === 0 ? '' : `, and ${states.toLocaleString('en')} of states`}`,
       wrapColumns(
         engines.flatMap(({ flag, cache }) => (cache ? [[flag, cacheLine(cache)]] : [])),
         width,

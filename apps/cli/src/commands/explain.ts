@@ -1,5 +1,5 @@
-import { count, KvError, maybe, oneOf } from '@kv/core';
-import type { ResolvedOptions } from '@kv/core';
+import { count, KvError, LEVELS, maybe, oneOf } from '@kv/core';
+import type { LevelShares, ResolvedOptions } from '@kv/core';
 import { budgetOption, compile } from '@kv/core/engine';
 import { bytesText } from '@kv/core/shared';
 import { openCheckpoint } from '@kv/checkpoints';
@@ -28,7 +28,7 @@ export const EXPLAIN = {
   shape: maybe(
     oneOf(Object.keys(SHAPES), '', `The shape of a model instead of one: ${Object.keys(SHAPES).join(' or ')}.`),
   ),
-  length: count(512, 'tokens', 'Tokens of the prompt.'),
+  length: count(512, 'tokens', 'Tokens of the prompt; by default no more than fit the context.'),
   budget: {
     ...budgetOption('Slots per layer and KV head, a share such as 25%, or bytes such as 64MiB.'),
     default: '25%' as Budget,
@@ -51,7 +51,8 @@ export const explainCommand = (terminal: Terminal): Command =>
         '<policy>',
         "a policy as 'kv run --policy' takes it, or 'all': a table of what every policy of the catalogue costs on a GPU",
       )
-      .action(async (policy: string, options: ExplainOptions, command: Command) => {
+      .action(async (policy: string, given: ExplainOptions, command: Command) => {
+        let options = given;
         if (options.markdown && policy !== 'all')
           throw new KvError('--markdown', `expected the policy 'all', got '${policy}'`);
         if (options.cache !== undefined && policy === 'all')
@@ -60,6 +61,8 @@ export const explainCommand = (terminal: Terminal): Command =>
             `expected one policy, since the table of 'all' is over f32, got ${options.cache}`,
           );
         const config = options.shape === undefined ? await configOf(options.model, terminal) : SHAPES[options.shape];
+        if (command.getOptionValueSource('length') === 'default')
+          options = { ...options, length: Math.min(options.length, config.maxPositions) };
         if (policy === 'all') {
           const unknown = withoutKernels(config);
           if (unknown)
@@ -114,16 +117,19 @@ function sheet(p: Prediction, length: number, width: number): string {
     ['extra passes', p.passes.join('; ')],
     ['evicts', p.when],
     ['slots kept', slotsText(p.budgets, length)],
+    ...(p.levels ?? []).map((shares) => ['levels', sharesText(shares)] as const),
     ...p.notes.map((note) => ['note', note] as const),
     [
       `cache, ${p.cache.form}`,
-      `${bytesText(bytes.before)} before, ${bytesText(bytes.after)} after (${share(bytes.after, bytes.before)}), at most ${bytesText(bytes.peak)} on the way`,
+      `${bytesText(bytes.before)} before, ${p.levels ? 'at most ' : ''}${bytesText(bytes.after)} after (${share(bytes.after, bytes.before)}), at most ${bytesText(bytes.peak)} on the way`,
     ],
     ['in other forms', others(p)],
-    ...(bytes.carried === 0 ? [] : [['states of layers', `${bytesText(bytes.carried)}, whatever the length`] as const]),
+    ...(bytes.layerStates === 0
+      ? []
+      : [['states', `${bytesText(bytes.layerStates)}, of layers that keep no slots, whatever the length`] as const]),
     [
       'also held',
-      `last queries ${bytesText(bytes.rings)}, sums of attention ${bytesText(bytes.statistics)}, numbers of pieces ${bytesText(bytes.states)}${bytes.decoded === 0 ? '' : `, a layer as pieces read it ${bytesText(bytes.decoded)}`}`,
+      `last queries ${bytesText(bytes.rings)}, sums of attention ${bytesText(bytes.statistics)}, numbers of pieces ${bytesText(bytes.pieceNumbers)}${bytes.decoded === 0 ? '' : `, a layer as pieces read it ${bytesText(bytes.decoded)}`}`,
     ],
     [
       'prefill',
@@ -139,6 +145,12 @@ function sheet(p: Prediction, length: number, width: number): string {
     width,
   );
 }
+
+/** Describes the shares of the kept slots at each level. */
+const sharesText = (shares: LevelShares): string =>
+  LEVELS.flatMap((level) =>
+    (shares[level] ?? 0) > 0 ? [`${Number((100 * shares[level]!).toFixed(1))} % ${level}`] : [],
+  ).join(', ') || 'as it decides in a run';
 
 /** Describes what the cache takes before and after the eviction in each form that is not the prediction's. */
 const others = ({ otherForms }: Prediction): string =>

@@ -162,7 +162,7 @@ function details(
   ];
   const optionRows = Object.entries(options).map(([key, option]) => [
     `${key}=${String(standard(option) ?? '')}`,
-    `${option.says} (${option.form.want})`,
+    `${option.says} (${option.form.want}${option.otherwise === undefined ? '' : `; by default ${option.otherwise}`})`,
   ]);
   return [
     wrap(`${name}, ${kind}: ${says}`, width).join('\n').replace(name, pc.bold(name)),

@@ -71,7 +71,7 @@ export const RUN = {
   detail: on('With --why: also every token of it, by layer and KV head.'),
   constants: maybe(text('', 'a file', "With --certify: what 'kv calibrate' fitted, for the bounds of PSAW and ETF.")),
   json: on(
-    'Print one object {text, tokens, kept, levels, budget, budgetBytes, bytes, cache, times, policy, engine} instead of the text (over a document {answers, kept, levels, bytes, cache, policy}); levels, of a policy that gives them, from 0 (f32) to 4 (q4).',
+    'Print one object {text, tokens, kept, levels, budget, budgetBytes, bytes, cache, times, policy, engine} instead of the text (over a document {answers, kept, levels, budget, budgetBytes, share, bytes, cache, policy}); levels, where slots are stored at some, from 0 (f32) to 4 (q4); share, of all tokens of the document.',
   ),
 };
 type RunOptions = ResolvedOptions<typeof RUN>;

@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import { sumOf } from '@kv/core/shared';
-import type { AnySignal, Budget } from '@kv/core';
+import type { AnySignal, Budget, LevelShares } from '@kv/core';
 import { isState, signalKey } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
 import { deltaChannels, slotLayers, type Mixer } from '@kv/checkpoints';
@@ -35,6 +35,8 @@ export interface Prediction {
   readonly notes: readonly string[];
   /** How keys and values are stored, and the bytes that a token adds to a full cache. */
   readonly cache: Pick<CacheUsage, 'form' | 'bytesPerToken'>;
+  /** Shares of the kept slots at each level, of every demotion; an empty one says its own in a run. */
+  readonly levels?: readonly LevelShares[];
   /** Bytes of the cache before and after the event in the other forms. */
   readonly otherForms: readonly OtherForm[];
   readonly bytes: {
@@ -43,9 +45,10 @@ export interface Prediction {
     readonly peak: number;
     readonly rings: number;
     readonly statistics: number;
-    readonly states: number;
-    /** States that layers without slots carry, whatever the length. */
-    readonly carried: number;
+    /** Numbers that pieces keep from event to event. */
+    readonly pieceNumbers: number;
+    /** States of layers that keep no slots, whatever the length. */
+    readonly layerStates: number;
     /** Keys and values of one layer as f32, which pieces read, where they are not stored so. */
     readonly decoded: number;
   };
@@ -131,6 +134,7 @@ export async function predict(
       ...stateNotes(model),
     ],
     cache: { form, bytesPerToken: tokenBytes(form, config) },
+    ...(policy.levels && { levels: policy.levels }),
     otherForms: otherForms(policy, config, length, given, form),
     bytes: {
       before,
@@ -138,8 +142,8 @@ export async function predict(
       peak,
       rings: window === 0 ? 0 : L * window * (H * d * 4 + 4),
       statistics: sums * heldByAll * 4,
-      states: pieceBytes(policy, config, length),
-      carried: stateBytes(model),
+      pieceNumbers: pieceBytes(policy, config, length),
+      layerStates: stateBytes(model),
       decoded: events && form !== 'f32' ? 4 * G * d * Math.max(...held) * partsRead(policy) : 0,
     },
     multiplyAdds: {

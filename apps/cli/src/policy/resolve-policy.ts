@@ -1,10 +1,11 @@
 import { KvError, parsePolicy } from '@kv/core';
-import { didYouMean, excerpt, policyCalls } from '@kv/core/engine';
+import { compile, didYouMean, excerpt, policyCalls } from '@kv/core/engine';
 import type { AnyFactory, Policy, Registry } from '@kv/core';
 import type { Arg, PolicyCall } from '@kv/core/engine';
 import type { Budget } from '@kv/models';
 import { catalogue } from '@kv/policies';
 import type { Command } from 'commander';
+import { plain } from '../plain.ts';
 import { installedPieces } from './installed.ts';
 import { looksLikePath, policyModule } from './policy-module.ts';
 
@@ -50,6 +51,24 @@ export function policyOfCache(file: string, label: string): Policy {
       `expected a cache whose policy kv brings along, or --policy to name another, got ${excerpt(label)}`,
     );
   }
+}
+
+/**
+ * Returns the error, in words of the command line, of a policy that reads what a saved cache does not remember; any other
+ * error as it is.
+ * @param of what the cache is of
+ */
+export function notSaved(cause: unknown, file: string, policy: Policy, of: string): unknown {
+  const [, signal, rest] =
+    (KvError.is(cause) &&
+      /^sequence: the signal (.+) was not remembered .*?(, or go on under .*)?$/.exec(cause.message)) ||
+    [];
+  if (signal === undefined) return cause;
+  const { label } = compile(policy);
+  return new KvError(
+    '--policy',
+    `'${label}' reads ${signal}, which ${plain(file)} does not remember: save ${of} under a policy that reads it, such as --policy '${label}' --budget 100%, which drops nothing${rest ?? ''}`,
+  );
 }
 
 /**

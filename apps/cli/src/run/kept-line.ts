@@ -11,6 +11,8 @@ interface Told {
   /** Tokens read before the first one was generated. */
   readonly read: number;
   readonly every?: number | undefined;
+  /** The budget, where it is a share of these tokens. */
+  readonly share?: string | undefined;
   /** @defaultValue 'the prompt' */
   readonly of?: string;
   /** @defaultValue 'in the end' */
@@ -29,7 +31,7 @@ export function keptLine(
     budget,
     budgetBytes = 0,
   }: KeptReport,
-  { read, every = Number.POSITIVE_INFINITY, of = 'the prompt', when = 'in the end' }: Told,
+  { read, every = Number.POSITIVE_INFINITY, share, of = 'the prompt', when = 'in the end' }: Told,
 ): string {
   const rows = kept.flat(),
     lengths = rows.map((slots) => slots.length),
@@ -38,7 +40,10 @@ export function keptLine(
     // an event during decoding has seen more than the prompt
     seen = Math.max(read + (Math.floor(steps / every) * every || 0), ...rows.map((slots) => (slots.at(-1) ?? -1) + 1)),
     slots = least === most ? String(most) : `${mean.toFixed(1)} (${least} to ${most})`,
-    under = budget === undefined ? '' : `, budget ${budget} slots = ${bytesText(budgetBytes)}`,
+    under =
+      budget === undefined
+        ? ''
+        : `, budget ${share === undefined ? '' : `${share} of ${read} tokens = `}${budget} slots = ${bytesText(budgetBytes)}`,
     states = stateBytes > 0 ? `, and ${bytesText(stateBytes)} of states` : '',
     others = live - liveBytes - stateBytes,
     recorded = others > 0 ? `, and ${bytesText(others)} recorded for policies` : '',

@@ -1,14 +1,14 @@
 import type { RecordedEvent } from '@kv/engine';
 import type { Report } from '@kv/models';
 import { colors as pc } from '../colors.ts';
-import { levelsText } from './levels-text.ts';
+import { levelsOverHeads } from './levels-text.ts';
 import { fitColumns } from '../columns.ts';
 
 const THIRDS = ['first', 'second', 'last'] as const;
 
 /**
  * Formats what the last event of every layer kept, a row each: how many slots, of which part of the text, and at which
- * levels.
+ * levels, the least and the most of its heads.
  */
 export function layerTable(events: readonly RecordedEvent[], width: number, levels?: Report['levels']): string {
   const layers = [...new Set(events.map(({ layer }) => layer))].sort((a, b) => a - b),
@@ -26,7 +26,7 @@ export function layerTable(events: readonly RecordedEvent[], width: number, leve
           String(Math.max(...last.positions.map((row) => row.length))),
           least === most ? String(most) : `${least} to ${most}`,
           ...THIRDS.map((_, third) => shareOf(last, kept, third)),
-          ...(levels ? [levelsText(levels[layer].flat())] : []),
+          ...(levels ? [levelsOverHeads(levels[layer])] : []),
         ],
       ];
     });

@@ -1,13 +1,14 @@
 import { closeSync, openSync, readSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { id, KvError } from '@kv/core';
-import { budgetText, compile, expectBudget } from '@kv/core/engine';
+import { budgetText, compile, expectBudget, isShare } from '@kv/core/engine';
 import type { Policy } from '@kv/core';
+import { report } from '@kv/engine';
 import { decode, loadCache as load, Sequence } from '@kv/models';
 import type { Budget, CacheForm, DecodeOptions, Model } from '@kv/models';
 import { engineText } from '../cache-text.ts';
 import { plain } from '../plain.ts';
-import { policyOfCache } from '../policy/resolve-policy.ts';
+import { notSaved, policyOfCache } from '../policy/resolve-policy.ts';
 import { keptLine, type KeptReport } from './kept-line.ts';
 import { notesText } from './notes.ts';
 import { saveCacheFile } from '../save-cache.ts';
@@ -35,10 +36,10 @@ export async function answerQuestions(
   { stdout, stderr, signal, cwd }: Terminal,
 ): Promise<void> {
   const { questions, json, saveCache, decoding } = options,
-    { base, by } = await documentCache(model, options, cwd, signal);
+    { base, by, limit, note } = await documentCache(model, options, cwd, signal);
   try {
     if (options.loadCache !== undefined) stderr.write(engineText(model, base.memory.cache.form));
-    stderr.write(notesText(base.stats.notes));
+    stderr.write(notesText([...base.stats.notes, ...(note === undefined ? [] : [note])]));
     if (saveCache !== undefined) await saveCacheFile(base, saveCache, cwd);
     const answers: object[] = [];
     for (const question of questions) {
@@ -55,10 +56,10 @@ export async function answerQuestions(
     }
     if (signal.aborted) return;
     const { counts, ...held } = heldBy(base, by);
-    if (json) stdout.write(`${JSON.stringify({ answers, ...held })}\n`);
+    if (json) stdout.write(`${JSON.stringify({ answers, ...held, ...(isShare(limit) && { share: limit }) })}\n`);
     else
       stderr.write(
-        `${keptLine({ ...held, counts }, { read: base.progress.length, of: 'the document', when: ['in the end', 'before the question'][questions.length] ?? 'before each question' })}\n`,
+        `${keptLine({ ...held, counts }, { read: base.progress.length, share: isShare(limit) ? limit : undefined, of: 'the document', when: ['in the end', 'before the question'][questions.length] ?? 'before each question' })}\n`,
       );
   } finally {
     base.destroy();
@@ -67,19 +68,16 @@ export async function answerQuestions(
 
 /** Returns what a sequence holds before a question; `policy` is the label of what compacted it. */
 function heldBy(base: Sequence, policy: string): KeptReport {
-  const {
-    active: { last },
-    memory,
-    stats,
-  } = base;
+  const { active, stats } = base,
+    { levels, budget, budgetBytes, bytes, cache } = report(base, 'length', {});
   return {
     kept: base.kept(),
-    ...(last?.levels && { levels: last.levels.map((heads) => heads.map((of) => Array.from(of))) }),
-    bytes: memory.ledger.bytes(),
-    cache: memory.cache,
-    policy: policy || 'full',
+    ...(levels && { levels }),
+    // what a saved cache was saved under is no budget of what goes on without events
+    ...(active.policy.evicts && budget !== undefined && { budget, budgetBytes }),
+    ...{ bytes, cache, policy: policy || 'full' },
     // a loaded cache has had an event of its own
-    counts: { ...stats.counts, events: last ? 1 : 0 },
+    counts: { ...stats.counts, events: active.last ? 1 : 0 },
   };
 }
 
@@ -105,19 +103,30 @@ async function answerOver(
   }
 }
 
+/** The cache of a document. */
+interface DocumentCache {
+  readonly base: Sequence;
+  /** Label of the policy that compacted it. */
+  readonly by: string;
+  /** The budget that it was compacted to. */
+  readonly limit?: Budget | undefined;
+  /** What did not happen, though it may look as if it had. */
+  readonly note?: string;
+}
+
 async function documentCache(
   model: Model,
   options: QuestionOptions,
   cwd: string,
   signal: AbortSignal,
-): Promise<{ readonly base: Sequence; readonly by: string }> {
+): Promise<DocumentCache> {
   const { document, loadCache: file, policy, budget, block } = options;
   if (file !== undefined) return loadedCache(model, file, options, cwd);
   const sequence = new Sequence(model);
   try {
     // without a saved cache there is a document, see documentGiven
     await sequence.prefill(model.tokenizer.encode(readText(document!, cwd)).ids, { policy, budget, block, signal });
-    return { base: sequence, by: sequence.active.policy.label };
+    return { base: sequence, by: sequence.active.policy.label, limit: compile(policy).evicts ? budget : undefined };
   } catch (error) {
     sequence.destroy();
     throw error;
@@ -133,7 +142,7 @@ async function loadedCache(
   file: string,
   { named, policy, budget, cache }: QuestionOptions,
   cwd: string,
-): ReturnType<typeof documentCache> {
+): Promise<DocumentCache> {
   const again = named || budget !== undefined;
   let by = '',
     found: Policy = named ? policy : id;
@@ -146,15 +155,21 @@ async function loadedCache(
       if (budget !== undefined) expectEvicting(found, budget);
       return found;
     },
+  }).catch((cause: unknown) => {
+    throw named ? notSaved(cause, file, policy, 'the document') : cause;
   });
   try {
     const { evicts, label } = compile(found),
       { budget: had } = base.active,
       limit = budget ?? (had?.bytes === undefined ? (had?.share ?? had?.slots) : { bytes: had.bytes });
-    if (!evicts) return { base, by };
+    if (!evicts)
+      return {
+        ...{ base, by },
+        ...(named && by !== '' && { note: `'${label || 'full'}' evicts nothing: the cache stays as '${by}' left it` }),
+      };
     expectBudget(compile(found), limit, { at: '--budget' });
     if (limit !== undefined) await base.evict(found, limit);
-    return { base, by: label };
+    return { base, by: label, limit };
   } catch (error) {
     base.destroy();
     throw error;

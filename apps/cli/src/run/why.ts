@@ -1,4 +1,4 @@
-import { KvError } from '@kv/core';
+import { KvError, LEVELS } from '@kv/core';
 import type { Model } from '@kv/models';
 import { fates, fateText, TokenText } from '@kv/engine';
 import { levelsText } from './levels-text.ts';
@@ -72,7 +72,10 @@ function summary(all: readonly TokenFates[]): string {
       return by.length === 0 ? '' : `; ${kind} in ${by.length} by ${[...new Set(by)].join(', ')}`;
     };
   const levels = fatesOf.flatMap(({ why }) => why?.level ?? []),
-    stored = levels.length === 0 ? '' : `; what stays is stored at ${levelsText(levels)}`;
+    stored =
+      levels.length === 0
+        ? ''
+        : `; what stays is stored in ${new Set(levels).size === 1 ? LEVELS[levels[0]] : levelsText(levels)}`;
   const judged = (gone.length > 0 ? gone : fatesOf).flatMap(({ why }) =>
       why && !why.forced && !why.banned ? [why] : [],
     ),

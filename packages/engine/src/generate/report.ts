@@ -24,7 +24,7 @@ export interface Report {
   readonly budgets: readonly (readonly number[])[];
   /** Positions kept by the last event (everything fed, where none ran), `[layer][kvHead]`, ascending. */
   readonly kept: readonly (readonly (readonly number[])[])[];
-  /** Levels at which these slots are stored, indexes among `LEVELS`; absent under a policy that demotes none. */
+  /** Levels at which these slots are stored, indexes among `LEVELS`; absent where no policy has demoted any. */
   readonly levels?: readonly (readonly (readonly number[])[])[];
   /** Bytes of the caches and of what the policy records. */
   readonly bytes: Bytes;

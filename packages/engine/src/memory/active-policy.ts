@@ -19,7 +19,7 @@ export interface EventResult {
   readonly budgets: readonly (readonly number[])[];
   /** Positions kept, ascending. */
   readonly kept: readonly (readonly Uint32Array[])[];
-  /** Levels of these slots, indexes among `LEVELS`, under a policy that demotes slots. */
+  /** Levels of these slots, indexes among `LEVELS`, once a policy has demoted some. */
   readonly levels?: readonly (readonly Uint8Array[])[];
   /** Notes that more was kept than a share allows, because it was forced. */
   readonly notes: readonly string[];
@@ -32,6 +32,20 @@ export const joinEvents = (events: readonly EventResult[]): EventResult => ({
   ...(events.some(({ levels }) => levels) && { levels: events.flatMap(({ levels = [] }) => levels) }),
   notes: [...new Set(events.flatMap(({ notes }) => notes))],
 });
+
+/**
+ * Returns the result of an event whose policy demotes nothing with the levels that slots have of the events before it.
+ * @param own level of the slots that none of these has seen
+ */
+export function withLevels(next: EventResult, before: EventResult | undefined, own: number): EventResult {
+  const { levels, kept } = before ?? {};
+  if (next.levels || !levels || !kept) return next;
+  const of = (positions: Uint32Array, l: number, g: number): Uint8Array => {
+    const at = new Map(Array.from(kept[l][g], (position, i) => [position, levels[l][g][i]]));
+    return Uint8Array.from(positions, (position) => at.get(position) ?? own);
+  };
+  return { ...next, levels: next.kept.map((heads, l) => heads.map((positions, g) => of(positions, l, g))) };
+}
 
 /** The budget of a KV head. */
 export interface EventBudget extends Allowance {

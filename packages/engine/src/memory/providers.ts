@@ -1,3 +1,4 @@
+import { KvError } from '@kv/core';
 import { runProvider, signalKey } from '@kv/core/engine';
 import type { AnySignal, ProviderEngine, Tensor } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
@@ -38,7 +39,11 @@ export async function runProviders(
         const key = `${over ?? ''} ${ids.join(',')}`,
           pass = passes.get(key) ?? observe(ids, over);
         passes.set(key, pass);
-        return (await pass)(layer);
+        try {
+          return (await pass)(layer);
+        } catch (cause) {
+          throw unfit(cause, policy, ids.length);
+        }
       },
       artifact: (name) => sidecar(name),
       ...placed(signal),
@@ -46,4 +51,13 @@ export async function runProviders(
     for (const [i, l] of layers.entries()) out[i].set(signalKey(signal), await runProvider(signal, engine, l, aborted));
   }
   return out;
+}
+
+/** Returns the error of a second pass that does not fit the context, in words of who named the policy; any other as it is. */
+function unfit(cause: unknown, { methodName }: CompiledPolicy, more: number): unknown {
+  if (!KvError.is(cause) || cause.at !== 'observeMax') return cause;
+  return new KvError(
+    'policy',
+    `'${methodName}' reads ${more} tokens once more over the prompt, which together ${cause.message.slice('observeMax: '.length)}: take a shorter prompt, about half the context, or a policy without a second pass`,
+  );
 }

@@ -44,8 +44,7 @@ export async function loadCache(
   checkNumbers(manifest, arrays, config, where);
   const given = typeof policy === 'function' ? await policy(manifest.policy) : policy,
     found = given === undefined ? undefined : await policyOf(given),
-    compiled = found ? remembered(compile(found), manifest) : compile(id),
-    last = lastEvent(manifest, arrays);
+    compiled = found ? remembered(compile(found), manifest) : compile(id);
   const logits = Array.from({ length: manifest.logits }, (_, i) =>
     (arrays.get('logits') as Float32Array).slice(i * config.vocab, (i + 1) * config.vocab),
   );
@@ -57,6 +56,7 @@ export async function loadCache(
   try {
     memory.restore(snapshotOf(manifest, arrays, config.headDim));
     const { tokens } = manifest,
+      last = lastEvent(manifest, arrays, levelOf(memory.cache.form)),
       given = budget ?? (manifest.bytes === undefined ? undefined : { bytes: manifest.bytes }),
       sizes = sizesAt(memory.caches.context, compiled, tokens),
       allowance = given === undefined ? savedBudget(manifest) : allowanceOf(compiled, given, tokens, { sizes }),
@@ -77,8 +77,11 @@ const savedBudget = ({ budget, share }: SavedManifest): EventBudget | undefined 
         ...(share && { share: share.of, requested: share.asked, ...(share.follows && { follows: true }) }),
       };
 
-/** Returns what the last event allowed and kept; undefined if a layer has seen none. */
-function lastEvent({ form, layers }: SavedManifest, arrays: SavedArrays): EventResult | undefined {
+/**
+ * Returns what the last event allowed and kept; undefined if a layer has seen none.
+ * @param least the level of the form that the cache is loaded in: no slot is stored more finely
+ */
+function lastEvent({ form, layers }: SavedManifest, arrays: SavedArrays, least: number): EventResult | undefined {
   const events = layers.flatMap(({ event }) => event ?? []);
   if (events.length < layers.length) return undefined;
   // the file holds all that its manifest names
@@ -91,7 +94,7 @@ function lastEvent({ form, layers }: SavedManifest, arrays: SavedArrays): EventR
       of = some && split(whole(l, 'levels'), lengths);
     return heads.map((head, g) => {
       const at = new Map(Array.from(positions[g], (position, i) => [position, of?.[g][i]]));
-      return Uint8Array.from(head, (position) => at.get(position) ?? own);
+      return Uint8Array.from(head, (position) => Math.max(least, at.get(position) ?? own));
     });
   });
   return {

@@ -5,10 +5,12 @@ import type { CompiledPolicy } from '@kv/core/engine';
 import {
   activePolicyOf,
   decodingBy,
+  withLevels,
   type ActivePolicy,
   type EventBudget,
   type EventResult,
 } from '../memory/active-policy.ts';
+import { levelOf } from '../cache/records.ts';
 import { expectLevelsFit, movesTogether } from '../cache/slot-sizes.ts';
 import { sizesAt } from '../memory/budget-sizes.ts';
 import type { Memory } from '../memory/memory.ts';
@@ -103,7 +105,8 @@ export class PolicySchedule {
 
   done({ notes }: BudgetPlan, last: EventResult): void {
     this.#stats.counts.events++;
-    this.active = { ...this.active, last };
+    const own = levelOf(this.#memory.cache.form);
+    this.active = { ...this.active, last: withLevels(last, this.active.last, own) };
     this.note(...notes, ...last.notes);
   }
 

@@ -246,6 +246,8 @@ export class Sequence {
 function expectCut(memory: Memory, length: number): void {
   const { slots, progress, caches } = memory,
     from = Math.max(1, slots.cuttableFrom);
+  if (progress.length === 0)
+    throw new KvError('fork', `expected a sequence with tokens, of which ${length} are copied, got one with none`);
   if (from > progress.length)
     throw new KvError(
       'fork',
@@ -254,7 +256,7 @@ function expectCut(memory: Memory, length: number): void {
   if (!(Number.isInteger(length) && length >= from && length <= progress.length))
     throw new KvError('fork', `expected a length from ${from} to ${progress.length}, got ${length}`);
   if (memory.cut(length) === length) return;
-  const ends = [...(caches.states?.snapshots ?? []).filter((tokens) => tokens >= from), progress.length];
+  const ends = [...new Set([...(caches.states?.snapshots ?? []), progress.length])].filter((tokens) => tokens >= from);
   throw new KvError(
     'fork',
     `this model's layers carry states, which are known after ${ends.join(', ')} tokens: expected one of these lengths, got ${length}; a sequence with \`snapshots\` knows them at the ends of a prompt's parts`,

@@ -34,5 +34,5 @@ export const needleColumns: readonly (readonly [title: string, cell: (row: Needl
 
 /** Explains the columns. */
 export const needleLegend = `value kept: layers and KV heads that still hold every token of the value, mean over prompts; somewhere: prompts where at least one does.
-cache: bytes of keys, values, positions and what the policy remembers: mean while answering, over prompts, and peak, with what its event reads of a prompt that passes layer by layer.
+cache: bytes of keys, values, positions, what the policy remembers, and states of layers without slots: mean while answering, over prompts, and peak, with what its event reads of a prompt that passes layer by layer.
 speed: tokens a second against those of the full cache in the same form on the same prompts.`;
