@@ -92,8 +92,8 @@ const less = (a: Count, b: Count): Count => [a[0] - b[0], a[1] - b[1]];
 describe.skipIf(!gpu)('a model on the device', () => {
   const ids = Array.from({ length: 100 }, (_, i) => (i * 37 + 11) % 64),
     BUDGET = 16;
-  async function onDevice(run: (model: Model) => Promise<void>): Promise<void> {
-    const model = await loadModel(fileURLToPath(new URL('model-testing/fixtures/llama', packages)), {
+  async function onDevice(run: (model: Model) => Promise<void>, name = 'llama'): Promise<void> {
+    const model = await loadModel(fileURLToPath(new URL(`model-testing/fixtures/${name}`, packages)), {
       runtime: gpuRuntime(gpu!),
     });
     try {
@@ -137,6 +137,17 @@ describe.skipIf(!gpu)('a model on the device', () => {
           expect([name, ...event]).toEqual([name, want.dispatches, want.bytes]);
         }
       }),
+    300_000,
+  );
+
+  it(
+    'passes layers that carry states, and gates of what heads give, as planned',
+    () =>
+      onDevice(async (model) => {
+        const shape = await shapeCosts(planGpu(), model.config),
+          planned = await shape.prefill(ids.length);
+        expect(await prefilled(model, {})).toEqual([planned.dispatches, planned.bytes]);
+      }, 'qwen3_5'),
     300_000,
   );
 

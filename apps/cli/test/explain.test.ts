@@ -100,8 +100,9 @@ test.each([
 });
 
 test('of Qwen3.5-0.8B, 6 layers of 24 keep slots and the others carry states: columns and memories', async () => {
-  const { bytes, budgets } = await predict(compile(named('full')), SHAPES['qwen3.5-0.8b'], 1000, '100%', 'f16');
+  const { bytes, budgets, device } = await predict(compile(named('full')), SHAPES['qwen3.5-0.8b'], 1000, '100%', 'f16');
   expect(budgets).toHaveLength(6);
+  expect(device).toBeDefined();
   expect(bytes.layerStates).toBe(18 * 4 * (3 * (2 * 16 * 128 + 16 * 128) + 16 * 128 * 128));
 });
 

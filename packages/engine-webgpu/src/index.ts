@@ -3,7 +3,6 @@ export type { CostRecorder, EventCosts, EventCostOptions, ShapeCosts, SumCosts }
 export type { DeviceRunnable, GpuRuntimeOptions } from './engine.ts';
 export { gpuRuntime } from './runtime.ts';
 export type { RunningDeviceModel } from './runtime.ts';
-export { withoutKernels } from './without-kernels.ts';
 
 // for measurements of products only
 export { encodeLinear } from './linear.ts';

@@ -1,7 +1,7 @@
 import { sizeOf } from '@kv/core/engine';
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
-import type { OutputNorm, RowForm } from '@kv/engine';
+import type { DeltaRule, OutputNorm, RowForm } from '@kv/engine';
 import { dispatch } from '@kv/gpu';
 import { add } from './kernels/add.wgsl.ts';
 import { append } from './kernels/append.wgsl.ts';
@@ -9,16 +9,18 @@ import { argmax } from './kernels/argmax.wgsl.ts';
 import { compact, COMPACT_CHANNELS, gather } from './kernels/compact.wgsl.ts';
 import { convolution } from './kernels/convolution.wgsl.ts';
 import { embedding } from './kernels/embedding.wgsl.ts';
+import { deltaColumns, gatedDelta } from './kernels/gated-delta.wgsl.ts';
 import { gatedKernel } from './kernels/gated.wgsl.ts';
 import { heads } from './kernels/heads.wgsl.ts';
 import { moveRecords, NO_SLOT } from './kernels/records.wgsl.ts';
 import { convert, decode, replace } from './kernels/rows.wgsl.ts';
+import { outputGate } from './kernels/output-gate.wgsl.ts';
 import { outputNorms, outputSlots } from './kernels/output-norms.wgsl.ts';
 import { rmsNorm } from './kernels/rms-norm.wgsl.ts';
 import { scale } from './kernels/scale.wgsl.ts';
 import { rest, slots } from './kernels/slots.wgsl.ts';
 import { softcap } from './kernels/softcap.wgsl.ts';
-import { readRows, rowsOf, type DeviceRowView } from './rows.ts';
+import { columns, readRows, rowsOf, type DeviceRowView } from './rows.ts';
 import type { DeviceMatrix } from './weights/device-matrix.ts';
 import { octetsOf } from './weights/repack.ts';
 import { deviceForms, WORD_NUMBERS, type DeviceForm, type DeviceRowForm } from './wgsl/stored-rows.ts';
@@ -168,6 +170,63 @@ export function encodeConvolution(
     { ...at(x), m, channels, last },
     (m + last) * channels,
   );
+  return out;
+}
+
+/** The constants of a gated delta rule, with its arrays on the device. */
+export type DeviceDelta = Omit<DeltaRule, 'taps' | 'decay' | 'timeBias' | 'gain'> &
+  Readonly<Record<'taps' | 'decay' | 'timeBias' | 'gain', Tensor>>;
+
+/**
+ * Records the gated delta rule of m rows `[q | k | v | z | b | a]`, after tokens that left `state`, columns `[L - 1,
+ * channels]` and then a memory of each value head, to `[m, valueHeads * valueDim]`; `next` receives the state after them.
+ */
+export function encodeGatedDelta(
+  commands: Commands,
+  x: DeviceRowView,
+  m: number,
+  rule: DeviceDelta,
+  state: Tensor,
+  next: Tensor,
+): Tensor {
+  const { channels, length, keyHeads, valueHeads: heads, keyDim, valueDim, keyHeadOf, eps } = rule,
+    last = length - 1,
+    memories = last * channels,
+    qkv = columns(x, 0, channels),
+    rest = columns(x, channels, x.width - channels),
+    [before, after] = [state, next].map((all): Tensor => ({ ...all, shape: [last, channels] })),
+    [held, left] = [state, next].map((all): Tensor => ({ ...all, shape: [heads, keyDim, valueDim] })),
+    mixed = commands.make([m, channels]),
+    out = commands.make([m, heads * valueDim]);
+  dispatch(
+    commands,
+    deltaColumns,
+    { x: readRows(qkv, m), taps: rule.taps, state: before, out: mixed, next: after },
+    { ...at(qkv), m, channels, last },
+    (m + last) * channels,
+  );
+  dispatch(
+    commands,
+    gatedDelta,
+    {
+      ...{ x: readRows(rest, m), mixed, decay: rule.decay, time_bias: rule.timeBias, gain: rule.gain },
+      ...{ state: held, out, next: left },
+    },
+    {
+      ...{ ...at(rest), m, channels, heads, key_heads: keyHeads, key_dim: keyDim, value_dim: valueDim },
+      ...{ tiled: keyHeadOf === 'tiled' ? 1 : 0, memories, eps },
+    },
+    heads,
+  );
+  commands.free(mixed);
+  return out;
+}
+
+/** Records what heads give, x `[m, H * d]`, times the sigmoid of their gates, of the same shape. */
+export function encodeOutputGate(commands: Commands, x: Tensor, gate: Tensor): Tensor {
+  const { shape } = gate,
+    out = commands.make(shape);
+  dispatch(commands, outputGate, { x: { ...x, shape }, gate, out }, {}, sizeOf(shape));
   return out;
 }
 

@@ -4,7 +4,6 @@ import type { Gpu } from '@kv/gpu';
 import { createDecoder, embeddingsOf, formOf, Memory } from '@kv/engine';
 import type { RunningModel, Runtime } from '@kv/engine';
 import type { Decoder } from '@kv/engine';
-import { withoutKernels } from './without-kernels.ts';
 import { gpuEngine, type DeviceRunnable, type GpuRuntimeOptions } from './engine.ts';
 import { DeviceCaches } from './sequence/device-caches.ts';
 
@@ -23,12 +22,6 @@ export function gpuRuntime(gpu: Gpu, options?: GpuRuntimeOptions): Runtime<Runni
   return {
     name: engine.name,
     async start({ config, weights, tokenizer, sidecar, cache }) {
-      const unknown = withoutKernels(config);
-      if (unknown)
-        throw new KvError(
-          gpu.name,
-          `expected attention without output gates, or short convolutions, got ${unknown}: load this model on the CPU`,
-        );
       const cacheForm = formOf(cache, { otherwise: 'f32', headDim: config.headDim }),
         decoder = await createDecoder(config, weights, engine),
         model = { config, tokenizer, sidecar, embeddings: embeddingsOf(decoder, tokenizer) };

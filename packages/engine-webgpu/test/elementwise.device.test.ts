@@ -1,4 +1,4 @@
-import { shortConvolution } from '@kv/engine';
+import { gatedDelta, gateOutputs, shortConvolution } from '@kv/engine';
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import { columns } from '../src/rows.ts';
@@ -7,8 +7,10 @@ import {
   encodeArgmax,
   encodeConvolution,
   encodeGated,
+  encodeGatedDelta,
   encodeHeads,
   encodeNorm,
+  encodeOutputGate,
   encodeSoftcap,
 } from '../src/operations.ts';
 import { rowsOf } from '../src/index.ts';
@@ -257,4 +259,65 @@ gpuTest('short convolutions of some rows, and the state that they leave, are tho
       near(next, state, (_, want) => 1e-6 * (1 + Math.abs(want)), 'the state');
     },
   ),
+);
+
+gpuTest('gated delta rules of some rows, and the state that they leave, are those of the host', (gpu) =>
+  everywhere(
+    fc.record({
+      seed: fc.nat(),
+      m: fc.constantFrom(1, 2, 9),
+      keyHeads: fc.constantFrom(1, 2),
+      each: fc.constantFrom(1, 3),
+      keyDim: fc.constantFrom(1, 5, 16, 65),
+      valueDim: fc.constantFrom(1, 7, 16, 70),
+      length: fc.integer({ min: 2, max: 5 }),
+      keyHeadOf: fc.constantFrom('tiled' as const, 'grouped' as const),
+      before: fc.constantFrom(0, 5),
+    }),
+    async ({ seed, m, each, before, ...shape }) => {
+      const { keyHeads, keyDim, valueDim, length } = shape,
+        valueHeads = keyHeads * each,
+        channels = 2 * keyHeads * keyDim + valueHeads * valueDim,
+        width = channels + valueHeads * (valueDim + 2),
+        stride = before + width,
+        some = (salt: number, count: number): Float32Array => numbers(seed + salt, count),
+        rule = {
+          ...{ ...shape, valueHeads, channels, eps: 1e-6 },
+          taps: some(1, length * channels),
+          decay: some(2, valueHeads).map((x) => -Math.abs(x)),
+          timeBias: some(3, valueHeads),
+          gain: some(4, valueDim),
+        },
+        data = some(5, m * stride),
+        rows = new Float32Array(m * width),
+        state = some(6, (length - 1) * channels + valueHeads * keyDim * valueDim),
+        size = state.length;
+      for (let r = 0; r < m; r++) rows.set(data.subarray(r * stride + before, (r + 1) * stride), r * width);
+      const [out, next] = await twice(gpu, (commands) => {
+        const left = commands.make([1, size]),
+          x = columns(rowsOf(commands.upload(data, [m, stride]), stride), before, width),
+          on = {
+            ...rule,
+            taps: commands.upload(rule.taps, [length, channels]),
+            decay: commands.upload(rule.decay, [valueHeads]),
+            timeBias: commands.upload(rule.timeBias, [valueHeads]),
+            gain: commands.upload(rule.gain, [valueDim]),
+          };
+        return [encodeGatedDelta(commands, x, m, on, commands.upload(state, [1, size]), left), left];
+      });
+      const wanted = gatedDelta(rows, rule, state);
+      near(out, wanted, (_, want) => 2e-4 * (1 + Math.abs(want)), 'outputs');
+      near(next, state, (_, want) => 1e-5 * (1 + Math.abs(want)), 'the state');
+    },
+  ),
+);
+
+gpuTest('output gates', (gpu) =>
+  everywhere(shapes, async ({ seed, m, width }) => {
+    const [x, gate] = [numbers(seed, m * width), numbers(seed + 1, m * width).map((v) => 20 * v)],
+      got = await first(gpu, (commands) =>
+        rowsOf(encodeOutputGate(commands, commands.upload(x, [m, width]), commands.upload(gate, [m, width])), width),
+      );
+    near(got, gateOutputs(x, gate), (_, want) => 1e-5 * Math.abs(want) + 1e-30);
+  }),
 );

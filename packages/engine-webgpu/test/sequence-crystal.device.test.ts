@@ -13,20 +13,27 @@ import { both, fixture, onDevice, relative, said } from './sequences.ts';
 const gpuTest = await gpuTests();
 const ids = Array.from({ length: 48 }, (_, i) => (i * 37 + 11) % 64);
 
-gpuTest(
-  'the breath cycle runs on the device, but for the text that it cuts by the edges it reads, and keeps what the host keeps',
-  (gpu) =>
-    both(gpu, fixture('llama'), async (host, device) => {
-      const policy = policyOf('crystalcacheBreath', { sinks: 1, recent: 4, maxSize: 6, interval: 4 }),
-        options = { ids, policy, budget: 16, maxNewTokens: 10 },
-        want = await generate(host, options);
-      // the edges are read before the text is cut
-      const got = await onDevice(gpu, device, options, ({ events = 0, providerPasses = 0 }) => events + providerPasses);
-      expect(got.tokens).toEqual(want.tokens);
-      expect(said(got.report)).toEqual(said(want.report));
-      expect(got.report.counts).toMatchObject({ events: 3, providerPasses: 3 });
-    }),
-);
+// layers that carry states, and gates of what heads give, in addition to what Llama has
+for (const name of process.env.KV_FULL === '1' ? ['llama', 'qwen3_5'] : ['qwen3_5'])
+  gpuTest(
+    `${name}: the breath cycle runs on the device, but for the text that it cuts by the edges it reads, and keeps what the host keeps`,
+    (gpu) =>
+      both(gpu, fixture(name), async (host, device) => {
+        const policy = policyOf('crystalcacheBreath', { sinks: 1, recent: 4, maxSize: 6, interval: 4 }),
+          options = { ids, policy, budget: 16, maxNewTokens: 10 },
+          want = await generate(host, options);
+        // the edges are read before the text is cut
+        const got = await onDevice(
+          gpu,
+          device,
+          options,
+          ({ events = 0, providerPasses = 0 }) => events + providerPasses,
+        );
+        expect(got.tokens).toEqual(want.tokens);
+        expect(said(got.report)).toEqual(said(want.report));
+        expect(got.report.counts).toMatchObject({ events: 3, providerPasses: 3 });
+      }),
+  );
 
 /** Edges and saliency as an event sees them, over chunks of 16, of the prompt and then of generated tokens too. */
 function probe(seen: CoAttention[], fold: (engine: ProviderEngine, prompt: number) => Promise<CoAttention>): Policy {

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { architectures, generate, loadModel, type HostModel } from '../src/index.ts';
-import { families, familyFiles, fixture, fixtureJson, greedy, goldenOutputs } from '@kv/model-testing/fixture';
+import { families, familyFiles, fixture, greedy, goldenOutputs } from '@kv/model-testing/fixture';
 import { emptyCaches, relative, run } from '@kv/engine-testing/run';
 
 describe.each(familyFiles)('%s/%s', (name, file) => {
@@ -73,10 +73,7 @@ describe('docs/models.md', () => {
     expect([...rows.keys()].sort()).toEqual([...families].sort());
     for (const [name, cells] of rows) {
       const both = familyFiles.some(([other, file]) => other === name && file !== '.');
-      // gated delta rules do not run on WebGPU
-      const carries = /"linear_attention"/.test(JSON.stringify(fixtureJson(`${name}/config.json`)));
-      for (const [column, cell] of cells.entries())
-        expect(cell, name).toMatch(carries && column === 2 ? /^no$/ : both ? /^yes, yes/ : /^yes$/);
+      for (const cell of cells) expect(cell, name).toMatch(both ? /^yes, yes/ : /^yes$/);
     }
   });
 });

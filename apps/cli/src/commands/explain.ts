@@ -4,7 +4,6 @@ import { budgetOption, compile } from '@kv/core/engine';
 import { bytesText } from '@kv/core/shared';
 import { openCheckpoint } from '@kv/checkpoints';
 import { CACHE, formOf, slotModel } from '@kv/engine';
-import { withoutKernels } from '@kv/engine-webgpu';
 import type { Budget, ModelConfig } from '@kv/models';
 import { Command } from 'commander';
 import { colors as pc } from '../colors.ts';
@@ -64,12 +63,6 @@ export const explainCommand = (terminal: Terminal): Command =>
         if (command.getOptionValueSource('length') === 'default')
           options = { ...options, length: Math.min(options.length, config.maxPositions) };
         if (policy === 'all') {
-          const unknown = withoutKernels(config);
-          if (unknown)
-            throw new KvError(
-              options.shape === undefined ? '--model' : '--shape',
-              `expected a model that a GPU runs, for the table of 'all', got ${unknown}: name one policy`,
-            );
           const rows = await deviceRows(config, options.length, options.budget);
           const text = options.json
             ? JSON.stringify(rows)

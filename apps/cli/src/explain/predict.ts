@@ -5,7 +5,7 @@ import { isState, signalKey } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
 import { deltaChannels, slotLayers, type Mixer } from '@kv/checkpoints';
 import { planGpu } from '@kv/gpu';
-import { shapeCosts, withoutKernels } from '@kv/engine-webgpu';
+import { shapeCosts } from '@kv/engine-webgpu';
 import type { ShapeCosts } from '@kv/engine-webgpu';
 import {
   keyValueBytes,
@@ -78,9 +78,8 @@ export interface Prediction {
   readonly onDevice?: string;
 }
 
-/** Returns the costs of a model of this shape on a device, of its layers with slots alone where it has no others' kernels. */
-export const plannedCosts = (config: ModelConfig): Promise<ShapeCosts> =>
-  shapeCosts(planGpu(), withoutKernels(config) ? slotModel(config) : config);
+/** Returns the costs of a model of this shape on a device. */
+export const plannedCosts = (config: ModelConfig): Promise<ShapeCosts> => shapeCosts(planGpu(), config);
 
 /**
  * Predicts the costs of a policy. @throws KvError for a length beyond the context, or a budget below what the policy
@@ -112,8 +111,7 @@ export async function predict(
   const question = { length, budget, events, multiplyAdds: prefill };
   const views = viewsActing(policy, 'decode').length > 0 ? readByViews(policy, config, length, form) : undefined;
   const { device, calls } = await onDevice(policy, config, question, costs ?? (await plannedCosts(model)));
-  const unknown = withoutKernels(model),
-    refused = unknown === undefined ? hostOnly([policy]) : `devices do not run ${unknown}`;
+  const refused = hostOnly([policy]);
   return {
     policy: policy.label === '' ? 'full' : policy.label,
     needs: policy.needs.map((signal) => ({ signal: signalKey(signal), cost: signal.cost })),

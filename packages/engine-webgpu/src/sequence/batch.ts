@@ -5,10 +5,10 @@ import type { BatchGroup, Decoder, FeedOptions, Output } from '@kv/engine';
 import type { DeviceRunnable } from '../engine.ts';
 import { FEW_ROWS } from '../linear.ts';
 import { encodeEmbedding, encodeSlots } from '../operations.ts';
-import { columns, rowsOf } from '../rows.ts';
-import { convolve } from './convolve.ts';
+import { carriedWidths, carry } from './carry.ts';
 import type { DeviceState } from './device-state.ts';
 import { noOutput, outputAt } from './output.ts';
+import { gateOutputs } from './output-gate.ts';
 import { anglesOf, chunkOf, type TokenChunk } from './token-chunk.ts';
 import { attentionIn, devicePass } from './pass.ts';
 import type { ViewChecks } from './hidden-slots.ts';
@@ -100,16 +100,16 @@ async function passTogether(requests: readonly BatchRequest[]): Promise<void> {
         commands,
       );
     for (const { caches, id } of requests) caches.context.progress.text.push(id);
-    for (const [index, { project, finish, convolution }] of decoder.layers.entries()) {
-      const all = project.encode(commands, [x], m, angles(index)) as [Tensor, Tensor, Tensor],
-        { at: l } = first.kept.all[index],
-        mixedWidth = convolution?.channels ?? width,
-        attended = commands.make([1, m, mixedWidth]);
-      if (convolution)
+    for (const [index, layer] of decoder.layers.entries()) {
+      const all = layer.project.encode(commands, [x], m, angles(index)),
+        { kind, at: l } = first.kept.all[index],
+        mixedWidth = kind === 'state' ? carriedWidths(layer).given : width,
+        attended = commands.make([1, m, mixedWidth]),
+        [queries, keys, values, gate] = all as [Tensor, Tensor, Tensor, Tensor?];
+      if (kind === 'state')
         await each(async ({ caches, options }, r) => {
           await caches.context.guard.between(options);
-          const rows = columns(rowsOf(all[0], 3 * mixedWidth), 3 * mixedWidth * r, 3 * mixedWidth),
-            own = convolve(caches, commands, index, rows, 1);
+          const own = carry(caches, commands, index, all[0], 1, { first: r });
           encodeSlots(commands, { ...own, shape: [1, 1, mixedWidth] }, attended, 1, 0, r);
           commands.free(own);
         });
@@ -118,7 +118,7 @@ async function passTogether(requests: readonly BatchRequest[]): Promise<void> {
           await caches.context.guard.between(options);
           const { cache, ring } = caches.layers[l],
             { positions, at, rotations } = parts[r],
-            [q, k, v] = all.map((heads) => rowOf(commands, heads, r));
+            [q, k, v] = [queries, keys, values].map((heads) => rowOf(commands, heads, r));
           cache.grow(1);
           cache.append(k, v, positions, at, rotations);
           ring?.push(q, at, rotations);
@@ -126,8 +126,9 @@ async function passTogether(requests: readonly BatchRequest[]): Promise<void> {
           encodeSlots(commands, { ...own, shape: [1, 1, width] }, attended, 1, 0, r);
           for (const spent of [q, k, v, own]) commands.free(spent);
         });
-      const [next] = finish.encode(commands, [x, { ...attended, shape: [m, mixedWidth] }], m) as [Tensor];
-      for (const spent of [...all, attended, x]) commands.free(spent);
+      const given = gateOutputs(commands, { ...attended, shape: [m, mixedWidth] }, gate),
+        [next] = layer.finish.encode(commands, [x, given], m) as [Tensor];
+      for (const spent of [...all.slice(0, 3), given, x]) commands.free(spent);
       x = next;
       const { qkv, output, gateUp, down } = decoder.rows;
       for (const count of [qkv, output, gateUp, down]) count[index] += m;

@@ -1,4 +1,5 @@
 import type { ProviderEngine, QueryRange, Tensor } from '@kv/core';
+import { slotModel } from '@kv/engine';
 import type { Commands } from '@kv/gpu';
 import { encodeAttention, encodeColumns } from '../attention.ts';
 import { encodeSlots } from '../operations.ts';
@@ -6,6 +7,8 @@ import { encodeStrongest } from '../strongest.ts';
 import type { DeviceCache } from './cache.ts';
 import { recordCopy } from './event.ts';
 import type { DeviceState } from './device-state.ts';
+import { gateOutputs } from './output-gate.ts';
+import { mix } from './pass.ts';
 import { embedFrom, type TokenChunk } from './token-chunk.ts';
 import { attentionOf } from './signals.ts';
 
@@ -13,6 +16,7 @@ type FoldArguments = Parameters<NonNullable<ProviderEngine['attentionStretches']
 interface ProjectedChunk {
   readonly part: TokenChunk;
   readonly q: Tensor;
+  readonly gate: Tensor | undefined;
 }
 
 /**
@@ -36,13 +40,20 @@ export async function foldStretches(
     const first = Math.min(ids.length, ...stretches.map(({ from }) => from)),
       ranges = [{ from: 0, end: first }, ...stretches];
     const parts = ranges.map(({ from, end }) => embedFrom(copy, commands, ids.slice(from, end), from));
-    for (let l = 0; l < layer; l++)
+    for (const [index, { kind, at: l }] of copy.kept.all.slice(0, copy.kept.slots[layer]).entries())
       for (const [i, part] of parts.flat().entries()) {
+        if (kind === 'state') {
+          mix(copy, commands, index, part);
+          continue;
+        }
         if (i === 0) [copy.layers[l].cache.grow(ids.length), counters.fused++];
         through(copy, commands, l, part);
       }
     copy.layers[layer].cache.grow(ids.length);
-    for (const part of parts[0]) commands.free(project(copy, commands, layer, part).q);
+    for (const part of parts[0]) {
+      const { q, gate } = project(copy, commands, layer, part);
+      for (const spent of gate ? [q, gate] : [q]) commands.free(spent);
+    }
     const wanted: Tensor[][] = [];
     for (const [i, stretch] of stretches.entries()) {
       counters.statistics += stretch.end - stretch.from;
@@ -58,28 +69,37 @@ export async function foldStretches(
 }
 
 /** Records a chunk's keys and values into a layer's cache. */
-function project({ layers, decoder }: DeviceState, commands: Commands, l: number, part: TokenChunk): ProjectedChunk {
-  const [q, k, v] = decoder.layers[l].project.encode(commands, [part.x], part.m, part.angles(l)) as [
-    Tensor,
-    Tensor,
-    Tensor,
-  ];
+function project(
+  { layers, kept, decoder }: DeviceState,
+  commands: Commands,
+  l: number,
+  part: TokenChunk,
+): ProjectedChunk {
+  const index = kept.slots[l],
+    [q, k, v, gate] = decoder.layers[index].project.encode(commands, [part.x], part.m, part.angles(index)) as [
+      Tensor,
+      Tensor,
+      Tensor,
+      Tensor?,
+    ];
   layers[l].cache.append(k, v, part.positions, part.at, part.rotations);
-  decoder.rows.qkv[l] += part.m;
+  decoder.rows.qkv[index] += part.m;
   for (const spent of [k, v]) commands.free(spent);
-  return { part, q };
+  return { part, q, gate };
 }
 
 /** Records a chunk through a whole layer. */
 function through(copy: DeviceState, commands: Commands, l: number, part: TokenChunk): void {
-  const { q } = project(copy, commands, l, part),
-    { decoder, context } = copy,
-    { config } = context.model;
+  const { q, gate } = project(copy, commands, l, part),
+    { decoder, context, kept } = copy,
+    config = slotModel(context.model.config),
+    index = kept.slots[l];
   const attended = encodeAttention(commands, attentionOf(copy.layers[l], config, l, q, part.positions)),
+    given = gateOutputs(commands, attended.out, gate),
     before = part.x;
-  [part.x] = decoder.layers[l].finish.encode(commands, [before, attended.out], part.m) as [Tensor];
-  for (const count of [decoder.rows.output, decoder.rows.gateUp, decoder.rows.down]) count[l] += part.m;
-  for (const spent of [q, attended.out, before]) commands.free(spent);
+  [part.x] = decoder.layers[index].finish.encode(commands, [before, given], part.m) as [Tensor];
+  for (const count of [decoder.rows.output, decoder.rows.gateUp, decoder.rows.down]) count[index] += part.m;
+  for (const spent of [q, given, before]) commands.free(spent);
 }
 
 /** Records the folding of one stretch, and copies of its results; everything else is freed with it. */
@@ -95,7 +115,7 @@ function fold(
   const { first, from, end, inside } = stretch,
     size = end - first,
     { layers, context } = copy,
-    { config } = context.model,
+    config = slotModel(context.model.config),
     layer = layers[l],
     inner = copy.open(),
     { commands, ops } = inner;

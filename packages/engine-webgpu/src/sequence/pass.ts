@@ -6,10 +6,11 @@ import { rowsOf } from '../rows.ts';
 import { slotModel } from '@kv/engine';
 import { attendLayer } from './layer-attention.ts';
 import { writeStates } from './event.ts';
-import { convolve } from './convolve.ts';
+import { carry } from './carry.ts';
 import { computedRows, move, pick, type ComputedRows } from './computed-rows.ts';
 import type { DeviceState } from './device-state.ts';
 import { noOutput, outputOf } from './output.ts';
+import { gateOutputs } from './output-gate.ts';
 import { recordEmbedding, type TokenChunk } from './token-chunk.ts';
 import { attentionOf } from './signals.ts';
 import { hiddenFrom, hiddenSlots, type ViewChecks } from './hidden-slots.ts';
@@ -24,12 +25,13 @@ interface PassOptions extends Omit<FeedOptions, 'evict'> {
   readonly over?: 'hidden' | undefined;
 }
 
-/** A layer's state of a chunk between projection and attention: queries of its live tokens. */
+/** A layer's state of a chunk between projection and attention: queries of its live tokens, and gates where heads have them. */
 interface Projection {
   readonly part: TokenChunk;
   readonly some: ComputedRows | undefined;
   readonly live: TokenChunk;
   readonly q: Tensor;
+  readonly gate: Tensor | undefined;
 }
 
 /**
@@ -71,8 +73,8 @@ export async function devicePass(
         largest: largest?.[l],
         over,
       });
-      for (const [i, { part, some, live, q }] of projected.entries()) {
-        const attended = attend(live, q, i === 0);
+      for (const [i, { part, some, live, q, gate }] of projected.entries()) {
+        const attended = gateOutputs(commands, attend(live, q, i === 0), gate);
         const [x] = finish.encode(commands, [live.x, attended], live.m) as [Tensor];
         for (const spent of [q, attended, live.x]) commands.free(spent);
         if (some) {
@@ -176,21 +178,19 @@ const LEAST = 2 ** -120;
  * Records a chunk through a layer of the model that carries a state. Rows that the last layer with slots did not compute
  * stay as they are, but join the state.
  */
-function mix(
+export function mix(
   caches: DeviceState,
   commands: Commands,
   index: number,
   part: TokenChunk,
-  some: ComputedRows | undefined,
+  some?: ComputedRows,
 ): void {
-  const { project, finish, convolution } = caches.decoder.layers[index],
-    { channels } = convolution!, // of a layer that carries a state
+  const { project, finish } = caches.decoder.layers[index],
     [rows] = project.encode(commands, [part.x], part.m) as [Tensor],
-    mixed = convolve(caches, commands, index, rowsOf(rows, 3 * channels), part.m),
+    mixed = carry(caches, commands, index, rows, part.m),
     live = some ? pick(caches, commands, part, some) : part,
-    given = some ? commands.make([1, live.m, channels]) : mixed;
-  if (some) move(commands, { ...mixed, shape: [1, part.m, channels] }, given, some, part.m, false);
-  const [x] = finish.encode(commands, [live.x, { ...given, shape: [live.m, channels] }], live.m) as [Tensor];
+    given = some ? liveRows(commands, mixed, part.m, some) : mixed;
+  const [x] = finish.encode(commands, [live.x, given], live.m) as [Tensor];
   for (const spent of some ? [rows, mixed, given, live.x] : [rows, mixed, live.x]) commands.free(spent);
   if (some) put(commands, x, part, some);
   else part.x = x;
@@ -220,16 +220,23 @@ function project(
     old = before?.get(part),
     index = caches.kept.slots[l],
     { project } = caches.decoder.layers[index];
-  const [all, k, v] = project.encode(commands, [given.x], given.m, given.angles(index)) as [Tensor, Tensor, Tensor];
-  const q = some && !before ? liveQueries(caches, commands, all, part.m, some) : all;
-  if (q !== all) commands.free(all);
+  const [all, k, v, gates] = project.encode(commands, [given.x], given.m, given.angles(index)) as [
+    Tensor,
+    Tensor,
+    Tensor,
+    Tensor?,
+  ];
+  const fewer = before ? undefined : some,
+    q = fewer ? liveQueries(caches, commands, all, part.m, fewer) : all,
+    gate = fewer && gates ? liveRows(commands, gates, part.m, fewer) : gates;
+  if (fewer) for (const spent of gates ? [all, gates] : [all]) commands.free(spent);
   const own: KeysValues = some && old ? old : [k, v];
   if (some && own === old) for (const [i, x] of [k, v].entries()) move(commands, x, own[i], some, part.m, true);
   cache.append(...own, part.positions, part.at, part.rotations);
   ring?.push(q, live.at, live.rotations);
   for (const x of own === old ? [k, v] : before ? (old ?? []) : own) commands.free(x);
   before?.set(part, own);
-  return { part, some, live, q };
+  return { part, some, live, q, gate };
 }
 
 /** Returns the live queries `[H, live, d]` among those `[H, m, d]` of a chunk. */
@@ -238,6 +245,15 @@ function liveQueries({ context }: DeviceState, commands: Commands, q: Tensor, m:
     out = commands.make([heads, some.before + some.after, headDim]);
   move(commands, { ...q, shape: [heads, m, headDim] }, out, some, m, false);
   return out;
+}
+
+/** Returns the live rows `[live, width]` among those `[m, width]` of a chunk. */
+function liveRows(commands: Commands, rows: Tensor, m: number, some: ComputedRows): Tensor {
+  const [, width] = rows.shape,
+    live = some.before + some.after,
+    out = commands.make([1, live, width]);
+  move(commands, { ...rows, shape: [1, m, width] }, out, some, m, false);
+  return { ...out, shape: [live, width] };
 }
 
 /** Puts computed rows `[live, D]` into the chunk's. */

@@ -3,11 +3,11 @@ import { movesTogether, slotModel } from '@kv/engine';
 import type { SpeculativeSteps } from '@kv/engine';
 import { encodeAttention } from '../attention.ts';
 import { encodeEmbedding } from '../operations.ts';
-import { rowsOf } from '../rows.ts';
-import { convolve } from './convolve.ts';
+import { carry } from './carry.ts';
 import type { DeviceState } from './device-state.ts';
 import { hiddenFrom, hiddenSlots, type ViewChecks } from './hidden-slots.ts';
 import { outputOf } from './output.ts';
+import { gateOutputs } from './output-gate.ts';
 import { chunkOf } from './token-chunk.ts';
 import { attentionOf } from './signals.ts';
 
@@ -51,10 +51,10 @@ export function speculativeSteps(caches: DeviceState): SpeculativeSteps {
           part = chunkOf(caches, commands, Uint32Array.of(position), tensor);
         const counted = [rows.qkv, rows.output, rows.gateUp, rows.down];
         for (const [index, { kind, at: l }] of caches.kept.all.entries()) {
-          const { project, finish, convolution } = prepared[index];
+          const { project, finish } = prepared[index];
           if (kind === 'state') {
             const [given] = project.encode(commands, [part.x], 1) as [Tensor],
-              mixed = convolve(caches, commands, index, rowsOf(given, 3 * convolution!.channels), 1, true), // it has one
+              mixed = carry(caches, commands, index, given, 1, { ahead: true }),
               [x] = finish.encode(commands, [part.x, mixed], 1) as [Tensor];
             for (const spent of [given, mixed, part.x]) commands.free(spent);
             part.x = x;
@@ -62,7 +62,12 @@ export function speculativeSteps(caches: DeviceState): SpeculativeSteps {
             continue;
           }
           const layer = caches.layers[l],
-            [q, k, v] = project.encode(commands, [part.x], 1, part.angles(index)) as [Tensor, Tensor, Tensor];
+            [q, k, v, gate] = project.encode(commands, [part.x], 1, part.angles(index)) as [
+              Tensor,
+              Tensor,
+              Tensor,
+              Tensor?,
+            ];
           layer.cache.write(k, v, part.positions);
           const at = caches.slots.layerContext(l, active, inFlight + 1),
             hidden = hiddenSlots(active.policy, 'decode', at, caches.reader(l, scope), scope, () => {}); // views without signals have no state
@@ -72,8 +77,9 @@ export function speculativeSteps(caches: DeviceState): SpeculativeSteps {
             ...hiddenFrom(commands, part, hidden),
             slots: layer.cache.length + inFlight + 1,
           });
-          const [x] = finish.encode(commands, [part.x, out], 1) as [Tensor];
-          for (const spent of [q, k, v, out, part.x]) commands.free(spent);
+          const gated = gateOutputs(commands, out, gate),
+            [x] = finish.encode(commands, [part.x, gated], 1) as [Tensor];
+          for (const spent of [q, k, v, gated, part.x]) commands.free(spent);
           part.x = x;
           for (const count of counted) count[index]++;
         }

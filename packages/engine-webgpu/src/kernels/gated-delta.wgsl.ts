@@ -1,0 +1,142 @@
+import type { GpuKernel } from '@kv/gpu';
+import { SIGMOID } from '../wgsl/sigmoid.ts';
+import { TOTAL } from '../wgsl/total.ts';
+
+/**
+ * One element: a channel of a token's `[q | k | v]` after the convolution of a gated delta rule and SiLU, to `out [m,
+ * channels]`: the sum of `taps [last + 1, channels]` times the columns of the token and of those before it, the first of
+ * which are in `state [last, channels]`. After these, a channel of the columns of the last tokens, to `next [last,
+ * channels]`.
+ */
+export const deltaColumns: GpuKernel<
+  'x' | 'taps' | 'state' | 'out' | 'next',
+  'x_at' | 'x_stride' | 'm' | 'channels' | 'last'
+> = {
+  id: 'model:delta-columns',
+  buffers: { x: 'f32', taps: 'f32', state: 'f32', out: ['f32', 'write'], next: ['f32', 'write'] },
+  scalars: { x_at: 'u32', x_stride: 'u32', m: 'u32', channels: 'u32', last: 'u32' },
+  operations: ({ m, channels, last }) => m * channels * (2 * last + 6),
+  source: /* wgsl */ `
+${SIGMOID}
+fn row_of(r: i32, c: u32) -> f32 {
+  if (r < 0) { return state[u32(r + i32(params.last)) * params.channels + c]; }
+  return x[params.x_at + u32(r) * params.x_stride + c];
+}
+fn run(index: u32) {
+  let c = index % params.channels;
+  let row = index / params.channels;
+  let first = i32(row) - i32(params.last);
+  if (row >= params.m) {
+    next[index - params.m * params.channels] = row_of(first, c);
+    return;
+  }
+  var sum = 0.0;
+  for (var j = 0u; j <= params.last; j++) { sum += taps[j * params.channels + c] * row_of(first + i32(j), c); }
+  out[index] = sum * sigmoid_of(sum);
+}`,
+};
+
+/** ln(1 + e^x), by the series of ln((1 + s) / (1 - s)), so that a small e^x keeps its digits. */
+const SOFTPLUS = /* wgsl */ `
+fn softplus_of(x: f32) -> f32 {
+  let e = exp(-abs(x));
+  let s = e / (2.0 + e);
+  let square = s * s;
+  var y = 1.0 / 15.0;
+  for (var n = 13; n > 0; n -= 2) { y = y * square + 1.0 / f32(n); }
+  return max(x, 0.0) + 2.0 * s * y;
+}`;
+
+/**
+ * One workgroup: a value head of a gated delta rule, token after token. Each thread has columns of the head's memory S,
+ * `[key_dim, value_dim]`, which a token decays, corrects and reads:
+ *
+ *     S *= g;  S += k (beta * (v - S^T k))^T;  o = S^T q
+ *
+ * where q and k are heads of `mixed [m, channels]`, `[q | k | v]`, divided by their lengths, and rows `[z | b | a]` of `x`
+ * give beta, g and the gate of the normed o, which goes to `out [m, heads * value_dim]`. The memory is read from `state`
+ * and written to `next`, from element `memories` on.
+ */
+export const gatedDelta: GpuKernel<
+  'x' | 'mixed' | 'decay' | 'time_bias' | 'gain' | 'state' | 'out' | 'next',
+  | 'x_at'
+  | 'x_stride'
+  | 'm'
+  | 'channels'
+  | 'heads'
+  | 'key_heads'
+  | 'key_dim'
+  | 'value_dim'
+  | 'tiled'
+  | 'memories'
+  | 'eps'
+> = {
+  id: 'model:gated-delta',
+  buffers: {
+    ...{ x: 'f32', mixed: 'f32', decay: 'f32', time_bias: 'f32', gain: 'f32', state: 'f32' },
+    ...{ out: ['f32', 'write'], next: ['f32', 'write'] },
+  },
+  scalars: {
+    ...{ x_at: 'u32', x_stride: 'u32', m: 'u32', channels: 'u32', heads: 'u32', key_heads: 'u32' },
+    ...{ key_dim: 'u32', value_dim: 'u32', tiled: 'u32', memories: 'u32', eps: 'f32' },
+  },
+  threads: 64,
+  per: 'group',
+  operations: ({ m, heads, key_dim, value_dim }) =>
+    m * heads * (7 * key_dim * value_dim + 4 * key_dim + 12 * value_dim),
+  source: /* wgsl */ `
+${TOTAL}
+${SIGMOID}
+${SOFTPLUS}
+/** The memory before row r, of which no thread reads another's column. */
+fn memory(r: u32, at: u32) -> f32 {
+  if (r == 0u) { return state[at]; }
+  return next[at];
+}
+fn run(group: u32, lane: u32) {
+  let keys = params.key_heads * params.key_dim;
+  let values = params.heads * params.value_dim;
+  let key = select(group * params.key_heads / params.heads, group % params.key_heads, params.tiled == 1u);
+  let first = params.memories + group * params.key_dim * params.value_dim;
+  for (var r = 0u; r < params.m; r++) {
+    let q = r * params.channels + key * params.key_dim;
+    let k = q + keys;
+    let v = r * params.channels + 2u * keys + group * params.value_dim;
+    let z = params.x_at + r * params.x_stride + group * params.value_dim;
+    let b = params.x_at + r * params.x_stride + values + group;
+    let to = r * values + group * params.value_dim;
+    var q_squares = 0.0;
+    var k_squares = 0.0;
+    for (var i = lane; i < params.key_dim; i += 64u) {
+      q_squares += mixed[q + i] * mixed[q + i];
+      k_squares += mixed[k + i] * mixed[k + i];
+    }
+    let by_q = inverseSqrt(total(lane, q_squares) + 1e-6) * inverseSqrt(f32(params.key_dim));
+    let by_k = inverseSqrt(total(lane, k_squares) + 1e-6);
+    let beta = sigmoid_of(x[b]);
+    let g = exp(decay[group] * softplus_of(x[b + params.heads] + time_bias[group]));
+    var squares = 0.0;
+    for (var j = lane; j < params.value_dim; j += 64u) {
+      var seen = 0.0;
+      for (var i = 0u; i < params.key_dim; i++) {
+        seen += memory(r, first + i * params.value_dim + j) * (mixed[k + i] * by_k);
+      }
+      let change = beta * (mixed[v + j] - g * seen);
+      var o = 0.0;
+      for (var i = 0u; i < params.key_dim; i++) {
+        let at = first + i * params.value_dim + j;
+        let new_ = g * memory(r, at) + mixed[k + i] * by_k * change;
+        next[at] = new_;
+        o += new_ * (mixed[q + i] * by_q);
+      }
+      out[to + j] = o;
+      squares += o * o;
+    }
+    let scale = inverseSqrt(total(lane, squares) / f32(params.value_dim) + params.eps);
+    for (var j = lane; j < params.value_dim; j += 64u) {
+      let gate = x[z + j];
+      out[to + j] = out[to + j] * scale * gain[j] * (gate * sigmoid_of(gate));
+    }
+  }
+}`,
+};
