@@ -25,7 +25,10 @@ interface PassOptions extends Omit<FeedOptions, 'evict'> {
   readonly over?: 'hidden' | undefined;
 }
 
-/** A layer's state of a chunk between projection and attention: queries of its live tokens, and gates where heads have them. */
+/**
+ * A layer's state of a chunk between projection and attention: queries of its live tokens, and gates where heads have
+ * them.
+ */
 interface Projection {
   readonly part: TokenChunk;
   readonly some: ComputedRows | undefined;
