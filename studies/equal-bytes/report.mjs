@@ -66,6 +66,19 @@ for (const times of TIMES)
       );
     }
 
+// the same in few lines
+console.log(`\nRight answers, % (inside / after), and KL in nats a token.\n`);
+console.log(`| N | policy | ${ARMS.map(({ arm }) => arm).join(' | ')} |`);
+console.log(`| --- | --- | ${ARMS.map(() => '---').join(' | ')} |`);
+for (const times of TIMES)
+  for (const policy of POLICIES) {
+    const told = ARMS.map(({ arm }) => {
+      const rows = cells.get(`${short(policy)} ${arm} ${times}`);
+      return `${BEDS.map((bed) => (100 * mean(rows, bed)).toFixed(0)).join(' / ')}, ${mean(rows, 'kl').toFixed(3)}`;
+    });
+    console.log(`| ${times} | ${short(policy)} | ${told.join(' | ')} |`);
+  }
+
 // what to take at N times fewer bytes
 console.log('\n| at most 1/N of the bytes | most right answers of both beds | not told apart from it |');
 console.log('| --- | --- | --- |');
