@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { parseConfig } from '../src/config/config.ts';
 import { slotLayers, stateNumbers } from '../src/config/mixers.ts';
-import { dense, type Matrix } from '../src/format/matrix.ts';
+import { dense } from '../src/format/matrix.ts';
 import { readSafetensors } from '../src/format/safetensors.ts';
 import type { CheckpointTensors } from '../src/format/tensor-file.ts';
 import { bytesSource } from '../src/read/source.ts';
@@ -11,6 +11,7 @@ import { configJson } from '../src/load/hub-files.ts';
 import { openCheckpoint } from '../src/load/load.ts';
 import { checkpointWeights, type Weights } from '../src/load/weights.ts';
 import { fixture, fixtureJson } from '@kv/model-testing/fixture';
+import { denseWeights } from './dense-weights.ts';
 
 const json = (name: string): Record<string, unknown> => fixtureJson(`${name}/config.json`);
 
@@ -62,18 +63,11 @@ describe('the configuration', () => {
 
 /** Every weight of a checkpoint as numbers. */
 async function numbers({ weights, config }: { weights: Weights; config: Parameters<typeof slotLayers>[0] }) {
-  const flat = (read: object): unknown =>
-    Object.fromEntries(
-      Object.entries(read).map(([name, value]: [string, Float32Array | Matrix]) => [
-        name,
-        value instanceof Float32Array ? value : dense(value),
-      ]),
-    );
   const layers = [];
   for (const [layer, { kind }] of config.mixers.entries())
     layers.push(
-      flat(await (kind === 'attention' ? weights.project(layer) : weights.convolution!(layer))),
-      flat(await weights.finish(layer)),
+      denseWeights(await (kind === 'attention' ? weights.project(layer) : weights.convolution!(layer))),
+      denseWeights(await weights.finish(layer)),
     );
   return { layers, norm: await weights.norm(), embed: dense(await weights.embed()), head: dense(await weights.head()) };
 }

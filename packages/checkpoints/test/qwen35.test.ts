@@ -5,7 +5,7 @@ import { parseConfig, type ModelConfig } from '../src/config/config.ts';
 import { configFromGguf } from '../src/config/gguf-config.ts';
 import { deltaChannels, slotLayers, stateNumbers, type GatedDelta } from '../src/config/mixers.ts';
 import { readGguf, type GgufFile } from '../src/format/gguf.ts';
-import { dense, type Matrix } from '../src/format/matrix.ts';
+import { dense } from '../src/format/matrix.ts';
 import { readSafetensors } from '../src/format/safetensors.ts';
 import type { CheckpointTensors } from '../src/format/tensor-file.ts';
 import { bytesSource } from '../src/read/source.ts';
@@ -13,6 +13,7 @@ import { configJson } from '../src/load/hub-files.ts';
 import { openCheckpoint } from '../src/load/load.ts';
 import { checkpointWeights, type DeltaWeights, type Weights } from '../src/load/weights.ts';
 import { fixture, fixtureJson } from '@kv/model-testing/fixture';
+import { denseWeights } from './dense-weights.ts';
 
 type Json = Record<string, unknown>;
 const json = (name: string): Json => fixtureJson(`${name}/config.json`);
@@ -113,21 +114,14 @@ async function numbers(
   { weights, config }: { weights: Weights; config: ModelConfig },
   tiled: boolean,
 ): Promise<unknown> {
-  const flat = (read: object): unknown =>
-    Object.fromEntries(
-      Object.entries(read).map(([name, value]: [string, Float32Array | Matrix]) => [
-        name,
-        value instanceof Float32Array ? value : dense(value),
-      ]),
-    );
   const layers = [];
   for (const [layer, mixer] of config.mixers.entries()) {
     const { output, ...finish } = await weights.finish(layer);
-    layers.push(flat(finish));
-    if (mixer.kind !== 'gatedDelta') layers.push(flat(await weights.project(layer)), dense(output));
+    layers.push(denseWeights(finish));
+    if (mixer.kind !== 'gatedDelta') layers.push(denseWeights(await weights.project(layer)), dense(output));
     else {
       const { keyHeadOf, ...read } = await weights.delta!(layer);
-      layers.push(flat(tiled ? grouped(mixer, { keyHeadOf, ...read }) : read));
+      layers.push(denseWeights(tiled ? grouped(mixer, { keyHeadOf, ...read }) : read));
       if (!tiled) expect(keyHeadOf).toBe('grouped');
       layers.push(tiled ? columns(mixer, dense(output)) : dense(output));
     }

@@ -1,4 +1,5 @@
 import type { GpuKernel } from '@kv/gpu';
+import { causalSum } from '../wgsl/causal-sum.ts';
 import { SIGMOID } from '../wgsl/sigmoid.ts';
 import { TOTAL } from '../wgsl/total.ts';
 
@@ -18,20 +19,12 @@ export const deltaColumns: GpuKernel<
   operations: ({ m, channels, last }) => m * channels * (2 * last + 6),
   source: /* wgsl */ `
 ${SIGMOID}
-fn row_of(r: i32, c: u32) -> f32 {
-  if (r < 0) { return state[u32(r + i32(params.last)) * params.channels + c]; }
-  return x[params.x_at + u32(r) * params.x_stride + c];
-}
+${causalSum('x[at + c]')}
 fn run(index: u32) {
+  if (joins(index)) { return; }
   let c = index % params.channels;
   let row = index / params.channels;
-  let first = i32(row) - i32(params.last);
-  if (row >= params.m) {
-    next[index - params.m * params.channels] = row_of(first, c);
-    return;
-  }
-  var sum = 0.0;
-  for (var j = 0u; j <= params.last; j++) { sum += taps[j * params.channels + c] * row_of(first + i32(j), c); }
+  let sum = causal_sum(row, c);
   out[index] = sum * sigmoid_of(sum);
 }`,
 };

@@ -1,6 +1,6 @@
 import { deltaChannels, type DeltaWeights, type GatedDelta } from '@kv/checkpoints';
 import { exp, sigmoid, silu, softplus, squares } from './f32.ts';
-import { tapByTap } from './short-convolution.ts';
+import { convolveColumn, tapByTap } from './short-convolution.ts';
 
 /** The constants of a layer's gated delta rule. */
 export interface DeltaRule extends Pick<GatedDelta, 'keyHeads' | 'valueHeads' | 'keyDim' | 'valueDim'> {
@@ -82,18 +82,8 @@ export function gatedDelta(rows: Float32Array, rule: DeltaRule, state: Float32Ar
 /** Returns `[q | k | v]` after the convolution and SiLU, heads of q and k normed; the token joins the columns. */
 function convolved(row: Float32Array, rule: DeltaRule, state: Float32Array): Float32Array {
   const { fround } = Math,
-    { keyHeads, keyDim, channels, length, taps } = rule,
-    last = (length - 1) * channels,
-    out = new Float32Array(channels);
-  for (let c = 0; c < channels; c++) {
-    let sum = 0;
-    for (let j = c; j < last; j += channels) sum = fround(sum + fround(taps[j] * state[j]));
-    out[c] = silu(fround(sum + fround(taps[last + c] * row[c])));
-  }
-  if (last > 0) {
-    state.copyWithin(0, channels, last);
-    state.set(row.subarray(0, channels), last - channels);
-  }
+    { keyHeads, keyDim, channels } = rule,
+    out = convolveColumn(row.subarray(0, channels), rule, state).map(silu);
   const scale = fround(1 / Math.sqrt(keyDim));
   for (let h = 0; h < 2 * keyHeads; h++) {
     const at = h * keyDim,

@@ -27,6 +27,33 @@ export function tapByTap(kernel: Float32Array, channels: number): Float32Array {
 }
 
 /**
+ * Returns the causal convolution of one more column with those before it, per channel: the sum of taps times columns,
+ * oldest first. Each product and sum is rounded to f32. The column joins the state.
+ *
+ * @param column `[channels]`
+ * @param state begins with the last L - 1 columns, `[L - 1, channels]`, oldest first
+ */
+export function convolveColumn(
+  column: Float32Array,
+  { taps, length, channels }: Pick<ConvolutionKernel, 'taps' | 'length' | 'channels'>,
+  state: Float32Array,
+): Float32Array {
+  const { fround } = Math,
+    last = (length - 1) * channels,
+    sums = new Float32Array(channels);
+  for (let c = 0; c < channels; c++) {
+    let sum = 0;
+    for (let j = c; j < last; j += channels) sum = fround(sum + fround(taps[j] * state[j]));
+    sums[c] = sum + fround(taps[last + c] * column[c]);
+  }
+  if (last > 0) {
+    state.copyWithin(0, channels, last);
+    state.set(column, last - channels);
+  }
+  return sums;
+}
+
+/**
  * Computes a gated short convolution of rows `[B | C | u]`, `[m, 3 * channels]`, one token after the other: `C * (sum of
  * taps * z)`, where z = B * u of the token and those before it. Each product and sum is rounded to f32, in this order,
  * so that a token's result does not depend on how tokens are divided into blocks, nor on who computes it.
@@ -34,25 +61,16 @@ export function tapByTap(kernel: Float32Array, channels: number): Float32Array {
  * @param state z of the last L - 1 tokens, `[L - 1, channels]`, oldest first; replaced by those of the newest
  * @returns `[m, channels]`
  */
-export function shortConvolution(
-  rows: Float32Array,
-  { length: L, channels, taps, bias }: ConvolutionKernel,
-  state: Float32Array,
-): Float32Array {
-  const { fround } = Math,
+export function shortConvolution(rows: Float32Array, kernel: ConvolutionKernel, state: Float32Array): Float32Array {
+  const { channels, bias } = kernel,
     m = rows.length / (3 * channels),
     out = new Float32Array(m * channels),
-    last = (L - 1) * channels;
-  for (let r = 0; r < m; r++)
-    for (let c = 0; c < channels; c++) {
-      const at = 3 * r * channels + c,
-        z = fround(rows[at] * rows[at + 2 * channels]);
-      let sum = 0;
-      for (let j = c; j < last; j += channels) sum = fround(sum + fround(taps[j] * state[j]));
-      sum = fround(sum + fround(taps[last + c] * z));
-      out[r * channels + c] = rows[at + channels] * fround(sum + bias[c]);
-      for (let j = c; j < last - channels; j += channels) state[j] = state[j + channels];
-      if (last > 0) state[last - channels + c] = z;
-    }
+    z = new Float32Array(channels);
+  for (let r = 0; r < m; r++) {
+    const at = 3 * r * channels;
+    for (let c = 0; c < channels; c++) z[c] = rows[at + c] * rows[at + 2 * channels + c];
+    const sums = convolveColumn(z, kernel, state);
+    for (let c = 0; c < channels; c++) out[r * channels + c] = rows[at + channels + c] * Math.fround(sums[c] + bias[c]);
+  }
   return out;
 }
