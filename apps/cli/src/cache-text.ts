@@ -1,6 +1,7 @@
 import { slotLayers } from '@kv/checkpoints';
 import { stateBytes, tokenBytes } from '@kv/engine';
-import type { CacheForm, Model, ModelConfig } from '@kv/models';
+import { bytesText } from '@kv/core/shared';
+import type { CacheForm, CacheUsage, Model, ModelConfig } from '@kv/models';
 
 /** Describes how a cache is stored: `cache q8, 12,600 bytes a token`, and the bytes of states, if layers carry them. */
 export const cacheText = (form: CacheForm, config: Pick<ModelConfig, 'mixers' | 'kvHeads' | 'headDim'>): string =>
@@ -25,3 +26,12 @@ export const engineText = (
   { engine, cacheForm, config }: Pick<Model, 'engine' | 'cacheForm' | 'config'>,
   form: CacheForm = cacheForm,
 ): string => `engine: ${engine}; ${cacheText(form, config)}\n`;
+
+/** Returns what a sequence holds apart from the slots of its cache, of `live` bytes in all: states, and what policies read. */
+export function heldApart(live: number, { liveBytes, stateBytes }: CacheUsage): readonly string[] {
+  const recorded = live - liveBytes - stateBytes;
+  return [
+    ...(stateBytes > 0 ? [`${bytesText(stateBytes)} of states`] : []),
+    ...(recorded > 0 ? [`${bytesText(recorded)} recorded for policies`] : []),
+  ];
+}

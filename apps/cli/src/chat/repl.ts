@@ -1,6 +1,7 @@
 import { createInterface } from 'node:readline';
 import { KvError } from '@kv/core';
 import { bytesText } from '@kv/core/shared';
+import { heldApart } from '../cache-text.ts';
 import { oneSentence } from '../one-sentence.ts';
 import { shownOn, type TerminalInput, type Terminal } from '../terminal.ts';
 import type { Chat, Sequence } from '@kv/models';
@@ -105,12 +106,5 @@ function meter(share: number): string {
 const WIDTH = 12;
 
 /** Describes the bytes of held keys and values, those of states of layers, and those recorded for the policy. */
-function bytesHeld({ memory: { cache, ledger } }: Sequence): string {
-  const { liveBytes, stateBytes } = cache,
-    recorded = ledger.live - liveBytes - stateBytes;
-  return [
-    `${bytesText(liveBytes)} of keys and values`,
-    ...(stateBytes > 0 ? [`${bytesText(stateBytes)} of states`] : []),
-    ...(recorded > 0 ? [`${bytesText(recorded)} recorded for policies`] : []),
-  ].join(', ');
-}
+const bytesHeld = ({ memory: { cache, ledger } }: Sequence): string =>
+  [`${bytesText(cache.liveBytes)} of keys and values`, ...heldApart(ledger.live, cache)].join(', ');

@@ -1,5 +1,6 @@
 import { bytesText, sumOf } from '@kv/core/shared';
 import type { Report } from '@kv/models';
+import { heldApart } from '../cache-text.ts';
 import { levelsText } from './levels-text.ts';
 
 /** What the line says about a run, of its report. */
@@ -27,7 +28,7 @@ export function keptLine(
     policy,
     counts: { events = 0, steps = 0 },
     bytes: { live },
-    cache: { liveBytes, stateBytes },
+    cache,
     budget,
     budgetBytes = 0,
   }: KeptReport,
@@ -44,10 +45,7 @@ export function keptLine(
       budget === undefined
         ? ''
         : `, budget ${share === undefined ? '' : `${share} of ${read} tokens = `}${budget} slots = ${bytesText(budgetBytes)}`,
-    states = stateBytes > 0 ? `, and ${bytesText(stateBytes)} of states` : '',
-    others = live - liveBytes - stateBytes,
-    recorded = others > 0 ? `, and ${bytesText(others)} recorded for policies` : '',
-    held = `${bytesText(liveBytes)} ${when}${states}${recorded}`;
+    held = [`${bytesText(cache.liveBytes)} ${when}`, ...heldApart(live, cache)].join(', and ');
   if (events === 0) return `kept all ${read} tokens of ${of} (${policy || 'full'}), ${held}`;
   return `kept ${slots} of ${seen} tokens a layer and KV head${levels ? `, ${levelsText(levels.flat(2))}` : ''}, dropped ${Number((seen - mean).toFixed(1))} (${policy}${under}), ${held}`;
 }
