@@ -61,7 +61,10 @@ const LOOKED_UP: readonly (readonly [command: RegExp, why: string])[] = [
     /^kv (?:worker|protocol|eval )|kv -- eval studies/,
     'needs a Redis server, or takes minutes to hours; tests of apps/cli run it',
   ],
-  [/^npm run -s study -- (?:hard-half|equal-bytes|smollm2|papers(?! --(?:list|help|row caote)))|-- papers$/, 'takes an hour'],
+  [
+    /^npm run -s study -- (?:hard-half|equal-bytes|smollm2|papers(?! --(?:list|help|row caote)))|-- papers$/,
+    'takes an hour',
+  ],
   [
     /^node tools\/(?:smollm2|gemma3|tokenizers|sizes|calibrate|detector)/,
     'downloads, builds everything or takes minutes',
