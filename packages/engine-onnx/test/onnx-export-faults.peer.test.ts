@@ -6,6 +6,7 @@ import { KvError } from '@kv/core';
 import { calm, FAULTS, faulty, strike } from '@kv/model-testing/faulty-disk';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { exportOnnx } from '../src/export/export.ts';
+import { inTurn } from '@kv/model-testing/in-turn';
 import { fixture } from '@kv/model-testing/fixture';
 
 const folder = mkdtempSync(join(tmpdir(), 'kv-export-faults-')),
@@ -36,7 +37,7 @@ const readable = (files: Record<string, string>): Record<string, string> | undef
     ? Object.fromEntries(Object.entries(files).filter(([name]) => !/\.(?:part|replaced)$/.test(name)))
     : undefined;
 
-test.each(FAULTS)(
+test.each(inTurn(FAULTS, 2))(
   '%s at every operation of an export: a reader sees the old one whole, the new one or none, and the next one is',
   async (fault) => {
     const clean = mkdtempSync(join(folder, 'clean-'));

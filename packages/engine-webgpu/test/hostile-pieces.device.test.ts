@@ -3,6 +3,7 @@ import { cpu } from '@kv/cpu';
 import type { Policy } from '@kv/core';
 import { hostileCases } from '@kv/laws';
 import { hostilePieces } from '@kv/model-testing/hostile-pieces';
+import { inTurn } from '@kv/model-testing/in-turn';
 import { loadModel, Sequence } from '@kv/models';
 import { expect } from 'vitest';
 import { gpuRuntime } from '../src/index.ts';
@@ -13,11 +14,9 @@ const gpuTest = await gpuTests();
 const IDS = Array.from({ length: 12 }, (_, i) => (i * 37 + 11) % 64);
 const all = hostileCases({ foreign: cpu.ops.from({ data: [1], shape: [1, 1] }), ends: true });
 /**
- * The quarter that KV_TURN chooses (.ci/run takes another one for each commit), or all with KV_FULL=1. On the host
- * packages/models/test/hostile runs them all.
+ * The quarter whose turn it is. On the host packages/models/test/hostile runs them all.
  */
-const cases =
-  process.env.KV_FULL === '1' ? all : all.filter((_, i) => i % 4 === (Number(process.env.KV_TURN || 0) & 3));
+const cases = inTurn(all, 4);
 
 /**
  * The most cases of one test, which uses one model for all of them. Tests are split by the time at which a piece is

@@ -3,6 +3,7 @@ import { generate, loadCache, saveCache, Sequence, type Model } from '@kv/models
 import { policy } from '@kv/policies';
 import { expect } from 'vitest';
 import { familyFiles, fixture, goldenOutputs } from '@kv/model-testing/fixture';
+import { inTurn } from '@kv/model-testing/in-turn';
 import { gpuTests } from './device.ts';
 import { golden } from './goldens.ts';
 import { both, json, relative, said } from './sequences.ts';
@@ -15,12 +16,13 @@ const FULL = process.env.KV_FULL === '1';
 // one of Qwen 3.5's is GGUF, where value heads have another order
 const shapesAlone = ['lfm2-biased', 'granite_swa-thetas', 'qwen3_5-biased'],
   asGguf = ['qwen3_5-untied'];
-for (const [name, file] of familyFiles.filter(
+const chosen = familyFiles.filter(
   ([name, file]) =>
     FULL ||
     (!shapesAlone.includes(name) &&
       file === (asGguf.includes(name) ? 'model.gguf' : familyFiles.find(([other]) => other === name)![1])),
-))
+);
+for (const [name, file] of inTurn(chosen, 2))
   gpuTest(`${name}/${file}: logits as transformers'; under a policy tokens, logits and report as on the host`, (gpu) =>
     both(gpu, fixture(`${name}/${file}`), async (host, device) => {
       const [{ ids, logits }] = goldenOutputs(name, file);
@@ -70,12 +72,11 @@ const CASES = [
   ['kvzip', 9, undefined],
   ['quest', 8, undefined],
 ] as const;
-// every policy where all layers have a window, and on each of the others, which mix layers, one of them, or some with
-// KV_FULL=1
+// all layers have a window, or some
 for (const [name, cases] of [
-  ['mistral', CASES],
-  ['gemma3', CASES.slice(FULL ? 0 : 1, 2)],
-  ['smollm3', CASES.slice(FULL ? 2 : 4)],
+  ['mistral', inTurn(CASES, 2)],
+  ['gemma3', inTurn(CASES.slice(0, 2), 2)],
+  ['smollm3', inTurn(CASES.slice(2), 3)],
 ] as const)
   gpuTest(`${name}: what windows made unreachable is freed as on the host, under steps ahead and events too`, (gpu) =>
     both(gpu, fixture(name), async (host, device) => {

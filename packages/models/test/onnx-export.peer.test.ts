@@ -24,6 +24,7 @@ import { familyFiles, fixture, goldenOutputs, hasOnlyAttention, hasSinks } from 
 import { logitsOf } from './exported.ts';
 import { emptyCaches, relative, run } from '@kv/engine-testing/run';
 import { reference } from '@kv/model-testing/reference';
+import { inTurn } from '@kv/model-testing/in-turn';
 
 const folder = mkdtempSync(join(tmpdir(), 'kv-export-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -52,7 +53,8 @@ test('a model with short convolutions or learned sinks is refused in one sentenc
   expect(existsSync(to)).toBe(false);
 });
 
-describe.each(familyFiles.filter(([name]) => hasOnlyAttention(name) && !hasSinks(name)))('%s/%s', (name, file) => {
+const exported = familyFiles.filter(([name]) => hasOnlyAttention(name) && !hasSinks(name));
+describe.each(inTurn(exported, 2))('%s/%s', (name, file) => {
   const kinds = (['ids', 'mask'] as const).flatMap((positions) =>
     (['fused', 'plain'] as const).map((attention) => ({ positions, attention })),
   );
