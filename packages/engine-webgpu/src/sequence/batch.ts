@@ -70,7 +70,6 @@ async function passTogether(requests: readonly BatchRequest[]): Promise<void> {
     { decoder, context } = first,
     { config } = context.model,
     m = requests.length,
-    width = config.queryHeads * config.headDim,
     scope = first.open(),
     { commands } = scope,
     going = new Map(requests.map((request, r) => [request, r])),
@@ -103,14 +102,14 @@ async function passTogether(requests: readonly BatchRequest[]): Promise<void> {
     for (const [index, layer] of decoder.layers.entries()) {
       const all = layer.project.encode(commands, [x], m, angles(index)),
         { kind, at: l } = first.kept.all[index],
-        mixedWidth = kind === 'state' ? carriedWidths(layer).given : width,
-        attended = commands.make([1, m, mixedWidth]),
-        [queries, keys, values, gate] = all as [Tensor, Tensor, Tensor, Tensor?];
+        [queries, keys, values, gate] = all as [Tensor, Tensor, Tensor, Tensor?],
+        width = kind === 'state' ? carriedWidths(layer).given : queries.shape[0] * queries.shape[2],
+        attended = commands.make([1, m, width]);
       if (kind === 'state')
         await each(async ({ caches, options }, r) => {
           await caches.context.guard.between(options);
           const own = carry(caches, commands, index, all[0], 1, { first: r });
-          encodeSlots(commands, { ...own, shape: [1, 1, mixedWidth] }, attended, 1, 0, r);
+          encodeSlots(commands, { ...own, shape: [1, 1, width] }, attended, 1, 0, r);
           commands.free(own);
         });
       else
@@ -126,7 +125,7 @@ async function passTogether(requests: readonly BatchRequest[]): Promise<void> {
           encodeSlots(commands, { ...own, shape: [1, 1, width] }, attended, 1, 0, r);
           for (const spent of [q, k, v, own]) commands.free(spent);
         });
-      const given = gateOutputs(commands, { ...attended, shape: [m, mixedWidth] }, gate),
+      const given = gateOutputs(commands, { ...attended, shape: [m, width] }, gate),
         [next] = layer.finish.encode(commands, [x, given], m) as [Tensor];
       for (const spent of [...all.slice(0, 3), given, x]) commands.free(spent);
       x = next;

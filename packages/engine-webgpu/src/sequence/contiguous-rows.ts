@@ -122,7 +122,7 @@ function fold(
   try {
     const projected = parts.map((part) => project(copy, commands, l, part)),
       own = ownSlots(commands, layer.cache, first, size);
-    const received = commands.make([config.queryHeads, size]),
+    const received = commands.make([layer.heads.queryHeads, size]),
       best = commands.make([1, end - from, 2 * strongest.most]),
       mean = inside ? undefined : commands.make([size, size]);
     for (const [i, { part, q }] of projected.entries()) {

@@ -98,7 +98,7 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
         ),
     );
     this.states = new DeviceLayerStates(this.kept.states, this.#snapshots, this.device);
-    this.shared = new DeviceStates({ query: config.queryHeads, kv: config.kvHeads, layer: 1, model: 1 }, this.device);
+    this.shared = new DeviceStates({ query: 0, kv: 0, layer: 0, model: 1 }, this.device); // of rows `model` alone
     this.slots = new SlotCounts(this.context, {
       of: (layer) => slotsOf(this.layers[layer]),
       dropFirst: (layer, count) => this.#dropFirst(layer, count),

@@ -230,7 +230,7 @@ function project(
     Tensor?,
   ];
   const fewer = before ? undefined : some,
-    q = fewer ? liveQueries(caches, commands, all, part.m, fewer) : all,
+    q = fewer ? liveQueries(commands, all, fewer) : all,
     gate = fewer && gates ? liveRows(commands, gates, part.m, fewer) : gates;
   if (fewer) for (const spent of gates ? [all, gates] : [all]) commands.free(spent);
   const own: KeysValues = some && old ? old : [k, v];
@@ -243,10 +243,10 @@ function project(
 }
 
 /** Returns the live queries `[H, live, d]` among those `[H, m, d]` of a chunk. */
-function liveQueries({ context }: DeviceState, commands: Commands, q: Tensor, m: number, some: ComputedRows): Tensor {
-  const { queryHeads: heads, headDim } = context.model.config,
+function liveQueries(commands: Commands, q: Tensor, some: ComputedRows): Tensor {
+  const [heads, m, headDim] = q.shape,
     out = commands.make([heads, some.before + some.after, headDim]);
-  move(commands, { ...q, shape: [heads, m, headDim] }, out, some, m, false);
+  move(commands, q, out, some, m, false);
   return out;
 }
 

@@ -86,15 +86,9 @@ const OFFERED = [
 ];
 
 function compute(signal: AnySignal, source: DeviceSignalSource): unknown {
-  const {
-      layer,
-      shared,
-      decoded,
-      tokens,
-      commands,
-      config: { queryHeads: H, kvHeads: G },
-    } = source,
+  const { layer, shared, decoded, tokens, commands } = source,
     { cache, accumulated, block } = layer,
+    { queryHeads: H, kvHeads: G } = layer.heads,
     n = cache.length;
   const lengthsOf = (rows: number): { readonly lengths?: Tensor } =>
     cache.even
@@ -170,24 +164,25 @@ export function settleSums({
   index,
   commands,
 }: Pick<DeviceSignalSource, 'layer' | 'config' | 'index' | 'commands'>): void {
-  const { waiting } = layer;
-  if (waiting) addWaiting(commands, layer, attentionOf(layer, config, index, waiting.past, waiting.past));
+  const { waiting, heads } = layer;
+  if (!waiting) return;
+  const q = { ...waiting.past, shape: [heads.queryHeads, 1, heads.headDim] };
+  addWaiting(commands, layer, attentionOf(layer, config, index, q, waiting.past));
 }
 
 /** Returns the attention of queries at `positions [m]` over a layer's current cache. */
 export function attentionOf(
   { cache, sinks }: DeviceLayer,
-  config: ModelConfig,
+  config: Pick<ModelConfig, 'attention'>,
   index: number,
   q: Tensor,
   rows: Tensor,
 ): DeviceAttention {
   const {
-      queryHeads: heads,
       attention: { windows, scale, softcap },
     } = config,
     window = windows[index] ?? Infinity,
-    [, m = 0] = q.shape;
+    [heads = 0, m = 0] = q.shape;
   const { heads: kvHeads, headDim, form, keys, values, positions, lengths, capacity, length: slots } = cache;
   return {
     m,
@@ -227,7 +222,7 @@ function ofWindow(
     count = positions.length;
   if (signal.id === 'queries') return q;
   const of = statisticOf(signal),
-    columns = commands.make([config.queryHeads, cache.length]);
+    columns = commands.make([layer.heads.queryHeads, cache.length]);
   counters.statistics++;
   const a = attentionOf(layer, config, index, q, commands.upload(positions, [count, 1])),
     lse = ring.lse(commands, count),
