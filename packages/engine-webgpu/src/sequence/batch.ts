@@ -101,8 +101,10 @@ async function passTogether(requests: readonly BatchRequest[]): Promise<void> {
     for (const { caches, id } of requests) caches.context.progress.text.push(id);
     for (const [index, layer] of decoder.layers.entries()) {
       const all = layer.project.encode(commands, [x], m, angles(index)),
-        { kind, at: l } = first.kept.all[index],
-        [queries, keys, values, gate] = all as [Tensor, Tensor, Tensor, Tensor?],
+        { kind, at: l, reader } = first.kept.all[index],
+        [queries, ...others] = all,
+        keysValues = kind === 'slots' ? others.slice(0, 2) : [],
+        gate = others.at(keysValues.length) as Tensor | undefined,
         width = kind === 'state' ? carriedWidths(layer).given : queries.shape[0] * queries.shape[2],
         attended = commands.make([1, m, width]);
       if (kind === 'state')
@@ -117,17 +119,20 @@ async function passTogether(requests: readonly BatchRequest[]): Promise<void> {
           await caches.context.guard.between(options);
           const { cache, ring } = caches.layers[l],
             { positions, at, rotations } = parts[r],
-            [q, k, v] = [queries, keys, values].map((heads) => rowOf(commands, heads, r));
-          cache.grow(1);
-          cache.append(k, v, positions, at, rotations);
-          ring?.push(q, at, rotations);
-          const own = attentionIn(caches, scope, l, { ...options, checks: checks[r] })(parts[r], q, true);
+            [q, ...added] = [queries, ...keysValues].map((heads) => rowOf(commands, heads, r)),
+            [k, v] = added;
+          if (kind === 'slots') {
+            cache.grow(1);
+            cache.append(k, v, positions, at, rotations);
+          }
+          ring?.push(q, at, rotations, reader);
+          const own = attentionIn(caches, scope, index, { ...options, checks: checks[r] })(parts[r], q, true);
           encodeSlots(commands, { ...own, shape: [1, 1, width] }, attended, 1, 0, r);
-          for (const spent of [q, k, v, own]) commands.free(spent);
+          for (const spent of [q, ...added, own]) commands.free(spent);
         });
       const given = gateOutputs(commands, { ...attended, shape: [m, width] }, gate),
         [next] = layer.finish.encode(commands, [x, given], m) as [Tensor];
-      for (const spent of [...all.slice(0, 3), given, x]) commands.free(spent);
+      for (const spent of [queries, ...keysValues, given, x]) commands.free(spent);
       x = next;
       const { qkv, output, gateUp, down } = decoder.rows;
       for (const count of [qkv, output, gateUp, down]) count[index] += m;

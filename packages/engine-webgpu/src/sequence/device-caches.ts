@@ -20,6 +20,7 @@ import type {
   MemoryOptions,
   SequenceCaches,
   SequenceContext,
+  SlotReader,
   SpeculativeSteps,
   TokenProgress,
 } from '@kv/engine';
@@ -45,7 +46,7 @@ import { DeviceLayerStates } from './layer-states.ts';
 import { runDeviceProviders } from './providers.ts';
 import { anglesOf } from './token-chunk.ts';
 import { devicePass } from './pass.ts';
-import { deviceReader, expectOffered, settleSums } from './signals.ts';
+import { deviceReader, expectOffered, settleSums, type LayerOutput } from './signals.ts';
 import { snapshot } from './snapshot.ts';
 import { DeviceStates } from './states.ts';
 import { DeviceBatchSlot, groupOf } from './batch.ts';
@@ -131,6 +132,7 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
   reader(
     layer: number,
     { commands, ops }: Pick<Scope, 'commands' | 'ops'> = this.#scope,
+    of?: SlotReader,
   ): (signal: AnySignal) => unknown {
     const { shared, decoded, decoder, context } = this,
       { counters, progress, model } = context,
@@ -154,7 +156,8 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
       counters,
       commands,
       ops,
-      output: () => decoder.layers[at].finish.weight('output'),
+      reader: of,
+      outputs: () => outputsOf(this, layer, of),
     });
   }
 
@@ -346,6 +349,13 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
     };
   }
 }
+
+/** Returns the output products of the layers that read the slots of one, or of one of these. */
+const outputsOf = ({ kept, decoder }: DeviceState, layer: number, reader?: SlotReader): readonly LayerOutput[] =>
+  (reader ? [reader.layer] : kept.readers[layer]).map((at) => ({
+    matrix: decoder.layers[at].finish.weight('output'),
+    ...(!reader && kept.all[at].reader && { reader: kept.all[at].reader }),
+  }));
 
 /** Returns the slots of a layer. */
 const slotsOf = ({ cache, aligned }: DeviceLayer): LayerSlots => ({

@@ -1,5 +1,6 @@
 import type { Tensor } from '@kv/core';
-import type { HeadLayout, LayerSnapshot, ObservationPlan } from '@kv/engine';
+import { range } from '@kv/core/shared';
+import type { HeadLayout, LayerSnapshot, ObservationPlan, SlotReader } from '@kv/engine';
 import { addsTo } from '../attention.ts';
 import { encodeSlots } from '../operations.ts';
 import type { DeviceCache } from './cache.ts';
@@ -29,8 +30,9 @@ export class DeviceLayer {
   readonly sinks: Tensor | undefined;
   /** Whether every head holds the same positions. */
   aligned = true;
-  /** Its heads. */
+  /** Its heads; query heads are those of all layers that read its slots. */
   readonly heads: HeadLayout;
+  readonly #readers: readonly SlotReader[];
   readonly #device: DeviceScope;
   readonly #sinks: Float32Array | undefined;
 
@@ -38,22 +40,33 @@ export class DeviceLayer {
     heads: HeadLayout,
     device: DeviceScope,
     cache: DeviceCache,
-    sinks?: Float32Array,
-    states: DeviceStates = new DeviceStates({ query: heads.queryHeads, kv: heads.kvHeads, layer: 1, model: 1 }, device),
+    {
+      sinks,
+      readers = [],
+      states = new DeviceStates({ query: heads.queryHeads, kv: heads.kvHeads, layer: 1, model: 1 }, device),
+    }: {
+      readonly sinks?: Float32Array | undefined;
+      readonly readers?: readonly SlotReader[] | undefined;
+      readonly states?: DeviceStates;
+    } = {},
   ) {
     [this.heads, this.#device, this.cache, this.states] = [heads, device, cache, states];
-    this.#sinks = sinks;
+    [this.#sinks, this.#readers] = [sinks, readers];
     this.sinks = sinks && device.scope.commands.upload(sinks, [sinks.length]);
   }
 
   /** Starts recording what the plan asks for; what is recorded already goes on. */
   observe({ window, accumulated, block }: ObservationPlan): void {
     const { queryHeads: H, kvHeads: G, headDim } = this.heads;
-    if (window > 0) this.ring ??= new DeviceRing(window, H, headDim, this.#device);
+    if (window > 0) {
+      const rows = this.#readers.length > 0 ? this.#readers.map((reader) => reader.rows) : [range(0, H)];
+      this.ring ??= new DeviceRing(window, rows, this.heads, this.#device);
+    }
     if (this.cache.rebased) this.ring?.markRotations();
     if (accumulated)
       this.accumulated ??= new DeviceSlotRows(accumulated === 'kv' ? G : H, 0, 'statistics', this.#device);
-    if (this.accumulated && addsTo(this.accumulated.rows, H, G, headDim))
+    // the next query over the same slots may be another layer's
+    if (this.accumulated && this.#readers.length === 0 && addsTo(this.accumulated.rows, H, G, headDim))
       this.waiting ??= { past: this.#past(), at: undefined };
     if (block) this.block ??= new DeviceSlotRows(H, 0, 'statistics', this.#device);
   }
@@ -130,8 +143,7 @@ export class DeviceLayer {
       this.heads,
       device,
       this.cache.fork(device, upTo),
-      this.#sinks,
-      this.states.fork(device),
+      { sinks: this.#sinks, readers: this.#readers, states: this.states.fork(device) },
     );
     if (this.ring) copy.ring = this.ring.fork(device);
     if (this.accumulated) copy.accumulated = this.accumulated.fork(device);

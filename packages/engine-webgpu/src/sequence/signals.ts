@@ -86,11 +86,11 @@ const OFFERED = [
 ];
 
 function compute(signal: AnySignal, source: DeviceSignalSource): unknown {
-  const { layer, shared, decoded, tokens, commands } = source,
+  const { layer, shared, decoded, tokens, commands, reader } = source,
     { cache, accumulated, block } = layer,
-    { queryHeads: H, kvHeads: G } = layer.heads,
+    { kvHeads: G } = layer.heads,
     n = cache.length;
-  const lengthsOf = (rows: number): { readonly lengths?: Tensor } =>
+  const lengthsOf: LengthsOf = (rows) =>
     cache.even
       ? {}
       : {
@@ -112,9 +112,11 @@ function compute(signal: AnySignal, source: DeviceSignalSource): unknown {
   };
   const sums = (rows: typeof accumulated): Tensor => {
     const wanted = sumRows(signal);
-    if (!rows || (wanted === 'query' && rows.rows < H)) throw notRemembered(signal);
+    if (!rows || (wanted === 'query' && rows.rows < layer.heads.queryHeads)) throw notRemembered(signal);
     if (rows === accumulated) settleSums(source);
-    const all = { ...rows.dense(commands, n), ...lengthsOf(rows.rows) };
+    const every = rows.dense(commands, n),
+      some = reader && rows.rows === reader.all ? pickHeads(commands, every, reader, G) : every,
+      all = { ...some, ...lengthsOf(some.shape[0]) };
     return wanted === 'kv' && rows.rows > G ? source.ops.groupRows('sum', all, G) : all;
   };
   if (isState(signal))
@@ -124,8 +126,9 @@ function compute(signal: AnySignal, source: DeviceSignalSource): unknown {
       n,
       tokens.ids.length,
       lengthsOf(G).lengths,
+      reader,
     );
-  if (windowOf(signal) > 0) return ofWindow(signal, source, lengthsOf(H));
+  if (windowOf(signal) > 0) return ofWindow(signal, source, lengthsOf);
   if (isDecoded(signal, cache)) return { ...decoded.read(cache, signal.id as CachePart), ...lengthsOf(G) };
   switch (signal.id) {
     case 'keys':
@@ -141,7 +144,7 @@ function compute(signal: AnySignal, source: DeviceSignalSource): unknown {
     case 'embeddings':
       return source.embeddings;
     case 'values.output':
-      return { ...outputNormsOf(source, outputNormOf(signal)), ...lengthsOf(H) };
+      return outputNormsOf(source, outputNormOf(signal), lengthsOf);
     case 'attention.accumulated':
       return sums(accumulated);
     case 'attention.block':
@@ -151,10 +154,23 @@ function compute(signal: AnySignal, source: DeviceSignalSource): unknown {
   }
 }
 
+/** Returns the lengths of rows of a cache's heads, where they differ. */
+type LengthsOf = (rows: number) => { readonly lengths?: Tensor };
+
 /** Returns |v W_O|_p of every slot's value, `[H, n]`. */
-function outputNormsOf({ layer: { cache }, commands, ops, output }: DeviceSignalSource, p: OutputNorm): Tensor {
-  const sums = encodeOutputNorms(commands, cache, output(), cache.length, p);
-  return p === 1 ? sums : ops.map('sqrt', sums);
+function outputNormsOf(
+  { layer: { cache, heads }, commands, ops, outputs }: DeviceSignalSource,
+  p: OutputNorm,
+  lengthsOf: LengthsOf,
+): Tensor {
+  const parts = outputs().map(({ matrix, reader }) => ({
+      part: encodeOutputNorms(commands, cache, matrix, cache.length, p),
+      reader,
+    })),
+    [{ part: first }] = parts,
+    sums = parts.length > 1 ? commands.make([heads.queryHeads, cache.length]) : first;
+  for (const { part, reader } of parts) if (reader) joinHeads(commands, part, sums, reader, cache.heads);
+  return { ...(p === 1 ? sums : ops.map('sqrt', sums)), ...lengthsOf(sums.shape[0]) };
 }
 
 /** Records the addition of the pending decoded query, if any, to the layer's running sums. */
@@ -212,22 +228,22 @@ export function attentionOf(
  */
 function ofWindow(
   signal: AnySignal,
-  { layer, index, config, counters, commands }: DeviceSignalSource,
-  lengths: { readonly lengths?: Tensor },
+  { layer, index, config, counters, commands, reader }: DeviceSignalSource,
+  lengthsOf: LengthsOf,
 ): Tensor {
   const { ring, cache } = layer,
     w = windowOf(signal);
   if (!ring || ring.window < w) throw notRemembered(signal);
-  const { q, positions } = ring.last(commands, w),
+  const { q, positions } = ring.last(commands, w, reader),
     count = positions.length;
   if (signal.id === 'queries') return q;
   const of = statisticOf(signal),
-    columns = commands.make([layer.heads.queryHeads, cache.length]);
+    columns = commands.make([q.shape[0], cache.length]);
   counters.statistics++;
   const a = attentionOf(layer, config, index, q, commands.upload(positions, [count, 1])),
-    lse = ring.lse(commands, count),
+    lse = ring.lse(commands, count, reader),
     attended = lse ? { out: lse, lseAt: 0, last: count } : encodeAttention(commands, a, { last: count });
   encodeColumns(commands, a, attended, columns, { ...(of && { of }), over: of === 'max' ? 1 : count });
   for (const x of [q, a.rows, attended.out]) commands.free(x);
-  return { ...columns, ...lengths };
+  return { ...columns, ...lengthsOf(columns.shape[0]) };
 }

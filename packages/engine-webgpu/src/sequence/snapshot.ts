@@ -25,7 +25,7 @@ export async function snapshot(caches: DeviceState): Promise<CacheSnapshot> {
       settleSums({ layer, config, index, commands });
       const { cache, ring, accumulated, block, aligned, heads } = layer,
         slots = cache.saved(numbers),
-        queries = ring && numbers(ring.queries),
+        queries = ring && numbers(ring.queries(commands)),
         own = states(layer.states);
       const [all, newest] = [accumulated, block].map((rows) => rows && numbers(rows.dense(commands, cache.length)));
       return () => ({

@@ -9,6 +9,7 @@ import { hiddenFrom, hiddenSlots, type ViewChecks } from './hidden-slots.ts';
 import { outputOf } from './output.ts';
 import { gateOutputs } from './output-gate.ts';
 import { chunkOf } from './token-chunk.ts';
+import { ofReader } from './pass.ts';
 import { attentionOf } from './signals.ts';
 
 /**
@@ -50,7 +51,7 @@ export function speculativeSteps(caches: DeviceState): SpeculativeSteps {
           { tensor } = encodeEmbedding(commands, id.tensor, 1, matrix, config.embeddingScale),
           part = chunkOf(caches, commands, Uint32Array.of(position), tensor);
         const counted = [rows.qkv, rows.output, rows.gateUp, rows.down];
-        for (const [index, { kind, at: l }] of caches.kept.all.entries()) {
+        for (const [index, { kind, at: l, reader }] of caches.kept.all.entries()) {
           const { project, finish } = prepared[index];
           if (kind === 'state') {
             const [given] = project.encode(commands, [part.x], 1) as [Tensor],
@@ -62,15 +63,12 @@ export function speculativeSteps(caches: DeviceState): SpeculativeSteps {
             continue;
           }
           const layer = caches.layers[l],
-            [q, k, v, gate] = project.encode(commands, [part.x], 1, part.angles(index)) as [
-              Tensor,
-              Tensor,
-              Tensor,
-              Tensor?,
-            ];
-          layer.cache.write(k, v, part.positions);
-          const at = caches.slots.layerContext(l, active, inFlight + 1),
-            hidden = hiddenSlots(active.policy, 'decode', at, caches.reader(l, scope), scope, () => {}); // views without signals have no state
+            [q, ...others] = project.encode(commands, [part.x], 1, part.angles(index)),
+            keysValues = kind === 'slots' ? others.slice(0, 2) : [],
+            gate = others.at(keysValues.length) as Tensor | undefined;
+          if (kind === 'slots') layer.cache.write(others[0], others[1], part.positions);
+          const at = ofReader(caches.slots.layerContext(l, active, inFlight + 1), reader),
+            hidden = hiddenSlots(active.policy, 'decode', at, caches.reader(l, scope, reader), scope, () => {}); // views without signals have no state
           checks.push(...hidden.checks);
           const { out } = encodeAttention(commands, {
             ...attentionOf(layer, slotModel(config), l, q, part.positions),
@@ -79,7 +77,7 @@ export function speculativeSteps(caches: DeviceState): SpeculativeSteps {
           });
           const gated = gateOutputs(commands, out, gate),
             [x] = finish.encode(commands, [part.x, gated], 1) as [Tensor];
-          for (const spent of [q, k, v, gated, part.x]) commands.free(spent);
+          for (const spent of [q, ...keysValues, gated, part.x]) commands.free(spent);
           part.x = x;
           for (const count of counted) count[index]++;
         }
@@ -97,8 +95,8 @@ export function speculativeSteps(caches: DeviceState): SpeculativeSteps {
       for (const { cache } of caches.layers) {
         cache.join(1, at, rotations);
         progress.countSlots(cache.length);
-        counters.fused++;
       }
+      counters.fused += caches.kept.all.filter(({ kind }) => kind !== 'state').length;
       caches.states.commit();
       progress.text.push(token);
     },
