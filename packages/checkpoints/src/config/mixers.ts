@@ -12,6 +12,11 @@ export type Mixer = AttentionMixer | ShortConvolution | GatedDelta;
 /** Attention; its heads, window and RoPE are fields of the configuration. */
 export interface AttentionMixer {
   readonly kind: 'attention';
+  /**
+   * The earlier layer whose slots it reads, of the same heads and window; it then computes no keys and values.
+   * @defaultValue it has slots of its own
+   */
+  readonly slotsOf?: number;
 }
 
 /**
@@ -62,7 +67,10 @@ export const deltaChannels = ({ keyHeads, valueHeads, keyDim, valueDim }: GatedD
 
 /** Returns the layers that keep slots, in order: those with attention. */
 export const slotLayers = ({ mixers }: { readonly mixers: readonly Mixer[] }): readonly number[] =>
-  [...mixers.keys()].filter((layer) => mixers[layer].kind === 'attention');
+  [...mixers.keys()].filter((layer) => {
+    const mixer = mixers[layer];
+    return mixer.kind === 'attention' && mixer.slotsOf === undefined;
+  });
 
 /** Returns the numbers of a layer's state; 0 for a layer that keeps slots. */
 export function stateNumbers(mixer: Mixer): number {

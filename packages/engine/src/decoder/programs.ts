@@ -1,4 +1,5 @@
 import type { ConvolutionWeights, ModelConfig, Matrix, FinishWeights, ProjectWeights } from '@kv/checkpoints';
+import { readsOwnSlots } from './keeps.ts';
 import type { Instruction, Program, RowsValue } from './program.ts';
 
 /** Returns a program writer: each call adds one instruction and returns its result. */
@@ -31,15 +32,16 @@ function writer(): {
 }
 
 /**
- * Returns the program before attention: x `[m, D]` to queries `[H, m, d]`, keys and values `[G, m, d]`, and, where heads have
- * an output gate, to gates `[m, H * d]` before their sigmoid.
+ * Returns the program before attention: x `[m, D]` to queries `[H, m, d]`, keys and values `[G, m, d]`, unless the layer
+ * reads another's slots, and, where heads have an output gate, to gates `[m, H * d]` before their sigmoid.
  */
 export function projectProgram(
   layer: number,
-  { hidden, queryHeads: H, kvHeads: G, headDim, normEps, ropes, attention: { outputGate } }: ModelConfig,
+  config: ModelConfig,
   { norm, qkv, bias, qNorm, kNorm }: ProjectWeights,
 ): Program {
-  const { instructions, value, ...write } = writer();
+  const { instructions, value, ...write } = writer(),
+    { hidden, queryHeads: H, kvHeads: G, headDim, normEps, ropes, attention: { outputGate } } = config;
   const x = value(hidden),
     { rotary } = ropes[layer];
   const fused = write.linear('qkv', write.norm(x, norm, normEps), qkv, bias);
@@ -53,10 +55,12 @@ export function projectProgram(
     instructions.push({ op: 'heads', x: part, headDim, out });
     return out;
   };
-  const outputs = [heads(0, H, qNorm, true), heads(H, G, kNorm, true), heads(H + G, G, undefined, false)];
+  const outputs = [heads(0, H, qNorm, true)],
+    own = readsOwnSlots(config, layer);
+  if (own) outputs.push(heads(H, G, kNorm, true), heads(H + G, G, undefined, false));
   if (outputGate) {
     const gate = value(H * headDim);
-    instructions.push({ op: 'columns', x: fused, from: (H + 2 * G) * headDim, out: gate });
+    instructions.push({ op: 'columns', x: fused, from: (own ? H + 2 * G : H) * headDim, out: gate });
     outputs.push(gate);
   }
   return { name: `project ${layer}`, inputs: [x], instructions, outputs };

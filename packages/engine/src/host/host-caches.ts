@@ -5,7 +5,8 @@ import type { AnySignal, Backend } from '@kv/core';
 import { layerAttention } from '../attention/layer-attention.ts';
 import type { Store } from '../cache/storage.ts';
 import { rotator } from '../cache/rotate.ts';
-import { keptLayers, slotModel, type KeptLayers } from '../decoder/keeps.ts';
+import { joinHeads, readersOf } from '../decoder/joined-heads.ts';
+import { keptLayers, slotModel, type KeptLayers, type SlotReader } from '../decoder/keeps.ts';
 import { greedy } from '../sampling.ts';
 import { joinEvents } from '../memory/active-policy.ts';
 import type { ActivePolicy, EventResult } from '../memory/active-policy.ts';
@@ -24,7 +25,7 @@ import type { HostDecoder } from './decoder.ts';
 import { keptPositions, numbersOf, runHostEvent } from './event.ts';
 import { DecodedLayer } from './decoded-layer.ts';
 import { HiddenNumbers } from './hidden.ts';
-import type { HostState } from './host-state.ts';
+import type { HostState, SignalOptions } from './host-state.ts';
 import { LayerMemory } from './layer.ts';
 import { LayerStates } from './layer-states.ts';
 import { runHostProviders } from './observe.ts';
@@ -32,7 +33,7 @@ import { pass } from './pass.ts';
 import type { PassOptions } from './pass.ts';
 import { commonOf, reader } from './provide.ts';
 import type { EventSignals } from './provide.ts';
-import { beforeEvent, showViews } from './show-observer.ts';
+import { beforeEvent, showViews, type ViewsSeen } from './show-observer.ts';
 import { runStepHooks } from './step-hooks.ts';
 import { StateStore } from './store.ts';
 import type { ViewSelection } from './visibility.ts';
@@ -135,14 +136,14 @@ export class HostCaches implements SequenceCaches, HostState {
 
   reader(
     layer: number,
-    provided: ReadonlyMap<string, unknown> = new Map(),
-    common?: EventSignals,
+    { provided = new Map(), common, reader: one }: SignalOptions = {},
   ): (signal: AnySignal) => unknown {
     const { shared, decoder, context } = this,
       { progress, counters, backend, model } = context,
       { embeddings } = model,
       config = slotModel(model.config),
-      at = this.kept.slots[layer];
+      at = one?.layer ?? this.kept.slots[layer],
+      readers = one ? undefined : readersOf(this.kept, layer);
     return reader({
       memory: this.layers[layer],
       shared,
@@ -156,7 +157,16 @@ export class HostCaches implements SequenceCaches, HostState {
       rowEngine: decoder.rowEngine,
       queryHeads: config.queryHeads,
       embeddings,
-      outputWeight: () => decoder.outputWeight(at),
+      heads: one?.rows,
+      outputWeight: () =>
+        readers
+          ? joinHeads(
+              readers.map((reader) => decoder.outputWeight(reader.layer)),
+              readers,
+              config.hidden,
+              this.layers[layer].cache.headDim,
+            )
+          : decoder.outputWeight(at),
       rope: {
         rotary: config.ropes[layer].rotary,
         angles: (p) => decoder.angles(at, progress.rotations(p), progress.rotaryLength),
@@ -203,8 +213,8 @@ export class HostCaches implements SequenceCaches, HostState {
   }
 
   async pass(ids: readonly number[], options: Omit<FeedOptions, 'evict'>, evict?: LayerEviction): Promise<FeedResult> {
-    const events: EventResult[] = [],
-      seen = new Map<number, readonly ViewSelection[]>(),
+    const events = new Map<number, EventResult>(),
+      seen: ViewsSeen = new Map(),
       { backend } = this.context,
       { batch } = options;
     if (evict && backend.lasting) this.#common = commonOf(backend);
@@ -213,13 +223,13 @@ export class HostCaches implements SequenceCaches, HostState {
         ...options,
         ...(this.#observer &&
           options.phase === 'decode' && {
-            seen: (l: number, visible: readonly ViewSelection[]) => {
-              seen.set(l, visible);
+            seen: (l: number, visible: readonly ViewSelection[], reader?: SlotReader) => {
+              seen.set(l, [...(seen.get(l) ?? []), { visible, reader }]);
             },
           }),
         ...(evict && {
           afterLayers: async (layers: readonly number[]) => {
-            events.push(await evict.run(layers));
+            events.set(layers[0], await evict.run(layers));
             if (evict.freeObservations) for (const l of layers) this.layers[l].stopObserving();
           },
         }),
@@ -231,7 +241,9 @@ export class HostCaches implements SequenceCaches, HostState {
     batch?.leave();
     if (this.#observer && seen.size > 0) await showViews(this.#observer, this, seen);
     const output = hostOutput(logits);
-    return evict ? { output, event: joinEvents(events) } : { output };
+    // a layer whose slots others read comes after them
+    const inOrder = [...events].sort(([a], [b]) => a - b).map(([, event]) => event);
+    return evict ? { output, event: joinEvents(inOrder) } : { output };
   }
 
   runStepHooks(active: ActivePolicy): Promise<void> {
@@ -246,7 +258,7 @@ export class HostCaches implements SequenceCaches, HostState {
     const subjects = layers.map((l, i) => ({
       at: slots.layerContext(l, active),
       memory: this.layers[l],
-      read: this.reader(l, given[i], common),
+      read: this.reader(l, { provided: given[i], common }),
     }));
     const show = this.#observer && (await beforeEvent(this.#observer, this, layers));
     const result = await runHostEvent(active.policy, subjects, plan, {
