@@ -50,8 +50,9 @@ export { angleFrequencies, createAngles } from './decoder/angles.ts';
 export { createDecoder, expectIds } from './decoder/decoder.ts';
 export type { Decoder, DecoderLayer } from './decoder/decoder.ts';
 export { toHeads, turnRows } from './decoder/heads.ts';
+export { readersOf } from './decoder/joined-heads.ts';
 export { keptLayers, slotModel, stateBytes } from './decoder/keeps.ts';
-export type { Keeps, KeptLayers } from './decoder/keeps.ts';
+export type { Keeps, KeptLayers, SlotReader } from './decoder/keeps.ts';
 export { referenceEngine } from './decoder/linear-engine.ts';
 export type {
   Angles,

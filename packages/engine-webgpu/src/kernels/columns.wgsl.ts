@@ -45,7 +45,17 @@ export const columnSums: (
   kind: ColumnKind,
 ) => GpuKernel<
   'q' | 'keys' | ScoreBuffer | 'lse' | 'columns',
-  keyof typeof scoreScalars | 'last' | 'lse_at' | 'fold' | 'slots' | 'stride' | 'group' | 'step' | 'at' | 'join' | 'over'
+  | keyof typeof scoreScalars
+  | 'last'
+  | 'lse_at'
+  | 'fold'
+  | 'slots'
+  | 'stride'
+  | 'group'
+  | 'step'
+  | 'at'
+  | 'join'
+  | 'over'
 > = variants((kind) => {
   const { headDim: d, keys: form, of } = kind;
   return {

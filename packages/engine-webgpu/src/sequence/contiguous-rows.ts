@@ -55,7 +55,8 @@ export async function foldStretches(
         if (kind === 'slots' && i === 0) copy.layers[l].cache.grow(ids.length);
         if (i === 0) counters.fused++;
         const { q, gate } = project(copy, commands, index, part);
-        if (reader && l === layer && part.at[0] >= first) joinQueries(commands, joined, part, q, reader, copy.layers[l]);
+        if (reader && l === layer && part.at[0] >= first)
+          joinQueries(commands, joined, part, q, reader, copy.layers[l]);
         through(copy, commands, index, { part, q, gate });
       }
     if (readers.length === 1) {

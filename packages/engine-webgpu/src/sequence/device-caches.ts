@@ -2,7 +2,7 @@ import { runStepHook, signalKey } from '@kv/core/engine';
 import { range } from '@kv/core/shared';
 import type { AnySignal } from '@kv/core';
 import type { OpenScope, Recordable, Scope } from '@kv/gpu';
-import { joinEvents, keptLayers, observationPlan, sequenceContext, SlotCounts, slotModel } from '@kv/engine';
+import { joinEvents, keptLayers, observationPlan, readersOf, sequenceContext, SlotCounts, slotModel } from '@kv/engine';
 import type {
   ActivePolicy,
   BatchGroup,
@@ -89,15 +89,15 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
     this.decoded = new DecodedParts(this.device);
     this.kept = keptLayers(config);
     this.#snapshots = options?.snapshots ?? 0;
-    this.layers = this.kept.slots.map(
-      (l) =>
-        new DeviceLayer(
-          config,
-          this.device,
-          new DeviceCache(config.kvHeads, config.headDim, this.device, this.context.form),
-          decoder.layers[l].sinks,
-        ),
-    );
+    this.layers = this.kept.slots.map((l, at) => {
+      const { queryHeads, kvHeads, headDim } = config,
+        readers = readersOf(this.kept, at),
+        cache = new DeviceCache(kvHeads, headDim, this.device, this.context.form);
+      return new DeviceLayer({ queryHeads: readers?.[0].all ?? queryHeads, kvHeads, headDim }, this.device, cache, {
+        sinks: decoder.layers[l].sinks,
+        readers,
+      });
+    });
     this.states = new DeviceLayerStates(this.kept.states, this.#snapshots, this.device);
     this.shared = new DeviceStates({ query: 0, kv: 0, layer: 0, model: 1 }, this.device); // of rows `model` alone
     this.slots = new SlotCounts(this.context, {
@@ -173,8 +173,10 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
       { plan, times } = evict,
       // the host moves slots that have levels, whatever the policy
       bounded = isBounded(policy, plan) && !this.layers.some(({ cache }) => cache.form === 'records'),
-      waiting: RecordedLayer[] = [],
-      read: EventResult[] = [];
+      // a layer whose slots others read comes after them
+      waiting = new Map<number, RecordedLayer>(),
+      read = new Map<number, EventResult>(),
+      inOrder = <T>(of: ReadonlyMap<number, T>): T[] => [...of].sort(([a], [b]) => a - b).map(([, result]) => result);
     return this.#gpu.scope(async (scope) => {
       const output = await devicePass(this, ids, {
         ...options,
@@ -186,17 +188,18 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
                 const [given] = await runDeviceProviders(this, policy, [l], own.commands);
                 const subject = this.#subject(active, l, own, given),
                   stage = this.#stage(own, times);
-                waiting.push(
+                waiting.set(
+                  l,
                   recordOnDevice(policy, subject, decide(policy, [subject], plan, stage), stage, scope.commands),
                 );
               }),
             );
-          else read.push(await evict.run([l]));
+          else read.set(l, await evict.run([l]));
           if (evict.freeObservations) this.layers[l].stopObserving();
         },
       });
       try {
-        const event = bounded ? await readEvents(scope, waiting, times) : joinEvents(read);
+        const event = bounded ? await readEvents(scope, inOrder(waiting), times) : joinEvents(inOrder(read));
         return { output, event };
       } catch (error) {
         output.release();

@@ -65,7 +65,11 @@ export function attendLayer(
   if (waiting) waiting.at = read ? undefined : at[0];
   ring?.answer(m, plain ? attended : undefined, reader);
   if (largest)
-    encodeColumns(commands, a, lessened(commands, a, attended, largest.over), largest.to, { of: 'max', join: !first, among });
+    encodeColumns(commands, a, lessened(commands, a, attended, largest.over), largest.to, {
+      of: 'max',
+      join: !first,
+      among,
+    });
   if (block) encodeColumns(commands, a, attended, block.tensor, { join: !first, among });
   if (sums && attended.scores) {
     encodeAccumulate(commands, a, attended as AttentionResult & Required<Pick<AttentionResult, 'scores'>>, sums, among);

@@ -139,12 +139,11 @@ export class DeviceLayer {
   }
 
   fork(device: DeviceScope, upTo?: number): DeviceLayer {
-    const copy = new DeviceLayer(
-      this.heads,
-      device,
-      this.cache.fork(device, upTo),
-      { sinks: this.#sinks, readers: this.#readers, states: this.states.fork(device) },
-    );
+    const copy = new DeviceLayer(this.heads, device, this.cache.fork(device, upTo), {
+      sinks: this.#sinks,
+      readers: this.#readers,
+      states: this.states.fork(device),
+    });
     if (this.ring) copy.ring = this.ring.fork(device);
     if (this.accumulated) copy.accumulated = this.accumulated.fork(device);
     if (this.block) copy.block = this.block.fork(device);

@@ -142,7 +142,7 @@ export function attentionIn(
   if (reader?.first !== false) progress.countSlots(layer.cache.length);
   layer.accumulated?.grow(layer.cache.length);
   layer.block?.grow(layer.cache.length);
-  counters.fused++;
+  let counted = false; // not where all tokens are frozen
   if (layer.accumulated || layer.block || largest) counters.statistics++;
   const hidden = hiddenSlots(
     policy,
@@ -157,8 +157,10 @@ export function attentionIn(
   const readSums = [...policy.hooks('view'), ...policy.hooks('step')].some(({ needs }) =>
     needs.some(({ id }) => id === 'attention.accumulated'),
   );
-  return (live, q, first) =>
-    attendLayer(
+  return (live, q, first) => {
+    if (!counted && live.m > 0) counters.fused++;
+    counted ||= live.m > 0;
+    return attendLayer(
       commands,
       layer,
       {
@@ -176,6 +178,7 @@ export function attentionIn(
         },
       },
     );
+  };
 }
 
 /** Returns what pieces know of a layer, whose query heads are those of one reader of its slots, if there are several. */

@@ -4,16 +4,23 @@ import type { AnySignal, Embeddings, Ops, Rope, Tensor, Tokens } from '@kv/core'
 import type { Commands } from '@kv/gpu';
 import { notRemembered, outputNormOf, statisticOf, sumRows, windowOf } from '@kv/engine';
 import type { ModelConfig } from '@kv/checkpoints';
-import type { AttentionCounters, CachePart, OutputNorm } from '@kv/engine';
+import type { AttentionCounters, CachePart, OutputNorm, SlotReader } from '@kv/engine';
 import { encodeAttention, encodeColumns, type DeviceAttention } from '../attention.ts';
 import { encodeOutputNorms, encodeSlots } from '../operations.ts';
 import { deviceForms } from '../wgsl/stored-rows.ts';
 import type { DeviceMatrix } from '../weights/device-matrix.ts';
+import { joinHeads, pickHeads } from './joined-heads.ts';
 import { addWaiting } from './layer-attention.ts';
 import type { DecodedParts } from './decoded-parts.ts';
 import type { DeviceCache } from './cache.ts';
 import type { DeviceLayer } from './layer.ts';
 import type { DeviceStates } from './states.ts';
+
+/** The output product's weight `[D, H * d]` of a layer, which may be one of several that read the same slots. */
+export interface LayerOutput {
+  readonly matrix: DeviceMatrix;
+  readonly reader?: SlotReader | undefined;
+}
 
 /** The data that signals are computed from. */
 export interface DeviceSignalSource {
@@ -27,8 +34,10 @@ export interface DeviceSignalSource {
   readonly rope: Rope;
   readonly embeddings: Embeddings;
   readonly counters: AttentionCounters;
-  /** Returns the output product's weight `[D, H * d]`. */
-  output(): DeviceMatrix;
+  /** The layer whose query heads signals are of, where several read its slots and not all of them are asked for. */
+  readonly reader?: SlotReader | undefined;
+  /** Returns the output products of all layers whose query heads signals are of. */
+  outputs(): readonly LayerOutput[];
   /** The commands that computations are recorded in, whose scope owns the results. */
   readonly commands: Commands;
   readonly ops: Ops;

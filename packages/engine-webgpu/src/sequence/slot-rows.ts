@@ -43,11 +43,10 @@ export class DeviceSlotRows {
   write(values: Tensor, join?: (values: Tensor, all: Tensor) => void): void {
     const { commands } = this.#device.scope,
       slots = values.shape[1];
-    if (!join) return encodeSlots(commands, values, this.#tensor, slots);
-    const all = this.dense(commands, slots);
-    join(values, all);
+    const all = join ? this.dense(commands, slots) : values;
+    join?.(values, all);
     encodeSlots(commands, all, this.#tensor, slots);
-    commands.free(all);
+    if (join) commands.free(all);
   }
 
   /** Restores saved numbers `[rows, slots]`. */
