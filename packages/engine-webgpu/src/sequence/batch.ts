@@ -7,6 +7,7 @@ import { FEW_ROWS } from '../linear.ts';
 import { encodeEmbedding, encodeSlots } from '../operations.ts';
 import { carriedWidths, carry } from './carry.ts';
 import type { DeviceState } from './device-state.ts';
+import { finishRows } from './finish-rows.ts';
 import { noOutput, outputAt } from './output.ts';
 import { gateOutputs } from './output-gate.ts';
 import { anglesOf, chunkOf, type TokenChunk } from './token-chunk.ts';
@@ -131,11 +132,10 @@ async function passTogether(requests: readonly BatchRequest[]): Promise<void> {
           for (const spent of [q, ...added, own]) commands.free(spent);
         });
       const given = gateOutputs(commands, { ...attended, shape: [m, width] }, gate),
-        [next] = layer.finish.encode(commands, [x, given], m) as [Tensor];
-      for (const spent of [queries, ...keysValues, given, x]) commands.free(spent);
+        next = finishRows(decoder, commands, index, { x, m }, given);
+      for (const spent of [queries, ...keysValues]) commands.free(spent);
       x = next;
-      const { qkv, output, gateUp, down } = decoder.rows;
-      for (const count of [qkv, output, gateUp, down]) count[index] += m;
+      decoder.rows.qkv[index] += m;
     }
     let readers = [...going.keys()].filter(({ options }) => options.rows > 0).length;
     const release = (): void => {

@@ -8,6 +8,7 @@ import { encodeStrongest } from '../strongest.ts';
 import type { DeviceCache } from './cache.ts';
 import { recordCopy } from './event.ts';
 import type { DeviceState } from './device-state.ts';
+import { finishRows } from './finish-rows.ts';
 import { gateOutputs } from './output-gate.ts';
 import { joinHeads } from './joined-heads.ts';
 import { mix } from './pass.ts';
@@ -127,10 +128,9 @@ function through(copy: DeviceState, commands: Commands, index: number, { part, q
     config = slotModel(context.model.config);
   const attended = encodeAttention(commands, attentionOf(copy.layers[l], config, l, q, part.positions)),
     given = gateOutputs(commands, attended.out, gate),
-    before = part.x;
-  [part.x] = decoder.layers[index].finish.encode(commands, [before, given], part.m) as [Tensor];
-  for (const count of [decoder.rows.output, decoder.rows.gateUp, decoder.rows.down]) count[index] += part.m;
-  for (const spent of [q, given, before]) commands.free(spent);
+    next = finishRows(decoder, commands, index, part, given);
+  commands.free(q);
+  part.x = next;
 }
 
 /** Records the folding of one stretch, and copies of its results; everything else is freed with it. */

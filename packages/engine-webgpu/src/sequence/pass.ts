@@ -7,8 +7,9 @@ import { slotModel } from '@kv/engine';
 import { attendLayer } from './layer-attention.ts';
 import { writeStates } from './event.ts';
 import { carry } from './carry.ts';
-import { computedRows, move, pick, type ComputedRows } from './computed-rows.ts';
+import { computedRows, liveRows, move, pick, type ComputedRows } from './computed-rows.ts';
 import type { DeviceState } from './device-state.ts';
+import { finishRows } from './finish-rows.ts';
 import { noOutput, outputOf } from './output.ts';
 import { gateOutputs } from './output-gate.ts';
 import { recordEmbedding, type TokenChunk } from './token-chunk.ts';
@@ -68,8 +69,7 @@ export async function devicePass(
         for (const part of parts) mix(caches, commands, index, part, computed.get(part));
         continue;
       }
-      const { finish } = decoder.layers[index],
-        layer = caches.layers[l];
+      const layer = caches.layers[l];
       if (kind === 'slots') {
         layer.cache.grow(ids.length);
         some[l] = parts.map((part) => freezing && computedRows(caches, active, l, part));
@@ -89,8 +89,8 @@ export async function devicePass(
       });
       for (const [i, { part, some, live, q, gate }] of projected.entries()) {
         const attended = gateOutputs(commands, attend(live, q, i === 0), gate);
-        const [x] = finish.encode(commands, [live.x, attended], live.m) as [Tensor];
-        for (const spent of [q, attended, live.x]) commands.free(spent);
+        commands.free(q);
+        const x = finishRows(decoder, commands, index, live, attended);
         if (some) {
           put(commands, x, part, some);
           computed.set(part, some);
@@ -103,8 +103,6 @@ export async function devicePass(
         (n, { live, part }) => n + (before || kind === 'shared' ? live : part).m,
         0,
       );
-      for (const count of [decoder.rows.output, decoder.rows.gateUp, decoder.rows.down])
-        count[index] += projected.reduce((n, { live }) => n + live.m, 0);
       if (reader?.last === false) continue;
       if (phase === 'prefill') slots.freeUnreachable(l);
       await afterLayer?.(l);
@@ -212,18 +210,16 @@ export function mix(
   part: TokenChunk,
   some?: ComputedRows,
 ): void {
-  const { project, finish } = caches.decoder.layers[index],
-    [rows] = project.encode(commands, [part.x], part.m) as [Tensor],
+  const { decoder } = caches,
+    [rows] = decoder.layers[index].project.encode(commands, [part.x], part.m) as [Tensor],
     mixed = carry(caches, commands, index, rows, part.m),
     live = some ? pick(caches, commands, part, some) : part,
     given = some ? liveRows(commands, mixed, part.m, some) : mixed;
-  const [x] = finish.encode(commands, [live.x, given], live.m) as [Tensor];
-  for (const spent of some ? [rows, mixed, given, live.x] : [rows, mixed, live.x]) commands.free(spent);
+  for (const spent of some ? [rows, mixed] : [rows]) commands.free(spent);
+  const x = finishRows(decoder, commands, index, live, given);
   if (some) put(commands, x, part, some);
   else part.x = x;
-  const { qkv, output, gateUp, down } = caches.decoder.rows;
-  qkv[index] += part.m;
-  for (const count of [output, gateUp, down]) count[index] += live.m;
+  decoder.rows.qkv[index] += part.m;
 }
 
 type KeysValues = readonly [keys: Tensor, values: Tensor];
@@ -287,15 +283,6 @@ function liveQueries(commands: Commands, q: Tensor, some: ComputedRows): Tensor 
     out = commands.make([heads, some.before + some.after, headDim]);
   move(commands, q, out, some, m, false);
   return out;
-}
-
-/** Returns the live rows `[live, width]` among those `[m, width]` of a chunk. */
-function liveRows(commands: Commands, rows: Tensor, m: number, some: ComputedRows): Tensor {
-  const [, width] = rows.shape,
-    live = some.before + some.after,
-    out = commands.make([1, live, width]);
-  move(commands, { ...rows, shape: [1, m, width] }, out, some, m, false);
-  return { ...out, shape: [live, width] };
 }
 
 /** Puts computed rows `[live, D]` into the chunk's. */

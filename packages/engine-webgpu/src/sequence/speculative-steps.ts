@@ -5,6 +5,7 @@ import { encodeAttention } from '../attention.ts';
 import { encodeEmbedding } from '../operations.ts';
 import { carry } from './carry.ts';
 import type { DeviceState } from './device-state.ts';
+import { finishRows } from './finish-rows.ts';
 import { hiddenFrom, hiddenSlots, type ViewChecks } from './hidden-slots.ts';
 import { outputOf } from './output.ts';
 import { gateOutputs } from './output-gate.ts';
@@ -39,10 +40,11 @@ export function speculativeSteps(caches: DeviceState): SpeculativeSteps {
       const scope = caches.open(),
         { commands } = scope,
         {
-          decoder: { layers: prepared, head, embedding, rows },
+          decoder,
           context: { model, progress },
         } = caches,
         { config } = model,
+        { head, embedding, rows } = decoder,
         position = progress.length + inFlight,
         checks: ViewChecks[number][] = [];
       try {
@@ -50,16 +52,15 @@ export function speculativeSteps(caches: DeviceState): SpeculativeSteps {
         const matrix = head.matrix(embedding!),
           { tensor } = encodeEmbedding(commands, id.tensor, 1, matrix, config.embeddingScale),
           part = chunkOf(caches, commands, Uint32Array.of(position), tensor);
-        const counted = [rows.qkv, rows.output, rows.gateUp, rows.down];
         for (const [index, { kind, at: l, reader }] of caches.kept.all.entries()) {
-          const { project, finish } = prepared[index];
+          const { project } = decoder.layers[index];
           if (kind === 'state') {
             const [given] = project.encode(commands, [part.x], 1) as [Tensor],
               mixed = carry(caches, commands, index, given, 1, { ahead: true }),
-              [x] = finish.encode(commands, [part.x, mixed], 1) as [Tensor];
-            for (const spent of [given, mixed, part.x]) commands.free(spent);
+              x = finishRows(decoder, commands, index, part, mixed);
+            commands.free(given);
             part.x = x;
-            for (const count of counted) count[index]++;
+            rows.qkv[index]++;
             continue;
           }
           const layer = caches.layers[l],
@@ -76,10 +77,10 @@ export function speculativeSteps(caches: DeviceState): SpeculativeSteps {
             slots: layer.cache.length + inFlight + 1,
           });
           const gated = gateOutputs(commands, out, gate),
-            [x] = finish.encode(commands, [part.x, gated], 1) as [Tensor];
-          for (const spent of [q, ...keysValues, gated, part.x]) commands.free(spent);
+            x = finishRows(decoder, commands, index, part, gated);
+          for (const spent of [q, ...keysValues]) commands.free(spent);
           part.x = x;
-          for (const count of counted) count[index]++;
+          rows.qkv[index]++;
         }
         return outputOf({ caches, scope, checks }, part.x, 1, position + 1);
       } catch (error) {

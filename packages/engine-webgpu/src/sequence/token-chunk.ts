@@ -19,6 +19,8 @@ export interface TokenChunk {
   /** Returns a layer's rotary angles, if it has any: uploaded once for all layers with equal rotary settings. */
   angles(layer: number): DeviceAngles | undefined;
   x: Tensor;
+  /** What layers add of the tokens themselves, a part for each layer, `[m, layers * width]`, where they do. */
+  readonly perLayer?: Tensor | undefined;
 }
 
 /** Uploads the layers' rotary angles, each rope once: positions of one caches, then those of the next. */
