@@ -55,27 +55,66 @@ async function both(gpu: Gpu, run: (host: Model, device: Model) => Promise<void>
   }
 }
 
-/** What events, views and providers observe: sums by head and KV head, windows, the newest query, values, states. */
+/** What events, views and providers observe: sums by KV head and head, windows, the newest query, values, rotations. */
 const POLICIES = [
-  'h2o(recent=4)',
-  'snapkv(window=4)',
-  'tova',
-  'tovaCaote',
-  'quest',
-  'kvzip',
-  'etf(psi=0.5,sinks=2)',
-  'streaming',
-];
-for (const text of POLICIES)
-  gpuTest(`${text}: tokens, logits and report as on the host`, (gpu) =>
-    both(gpu, async (host, device) => {
-      for (const block of [7, 64]) {
-        const options = { ids, policy: parsePolicy(text), budget: 12, block, every: 3, maxNewTokens: 6, logits: 7 },
-          want = await generate(host, options),
-          got = await generate(device, options);
-        expect(got.tokens).toEqual(want.tokens);
-        expect(said(got.report)).toEqual(said(want.report));
-        for (const [i, row] of want.logits!.entries()) expect(relative(got.logits![i], row)).toBeLessThan(2e-5);
-      }
-    }),
-  );
+  ['h2o(recent=4)', 7],
+  ['h2oCaote(recent=4)', 7],
+  ['snapkv(window=4)', 64],
+  ['tovaCaote', 7],
+  ['quest(page=4,slots=16)', 7],
+  ['streamingRerotated', 64],
+  ['kvzip', 64],
+  ['etf(psi=0.5,sinks=2)', 7],
+] as const;
+gpuTest('events, views and providers of layers that share slots are those of the host', (gpu) =>
+  both(gpu, async (host, device) => {
+    for (const [text, block] of POLICIES) {
+      const policy = parsePolicy(text),
+        options = { ids, policy, budget: 12, block, every: 3, maxNewTokens: 6, logits: 7 },
+        want = await generate(host, options),
+        got = await generate(device, options);
+      expect(got.tokens, text).toEqual(want.tokens);
+      expect(said(got.report), text).toEqual(said(want.report));
+      for (const [i, row] of want.logits!.entries()) expect(relative(got.logits![i], row), text).toBeLessThan(2e-5);
+    }
+  }),
+);
+
+gpuTest('forks, saved caches, batches and steps ahead of layers that share slots are those of the host', (gpu) =>
+  both(gpu, async (host, device) => {
+    const policy = parsePolicy('snapkv(window=4)'),
+      fed = async (model: Model, n: number): Promise<Sequence> => {
+        const sequence = new Sequence(model);
+        await sequence.prefill(ids.slice(0, n), { policy, budget: 9, block: 7 });
+        return sequence;
+      },
+      near = async (ours: Sequence, theirs: Sequence): Promise<void> => {
+        expect(ours.kept()).toEqual(theirs.kept());
+        expect(relative((await ours.logits())[0], (await theirs.logits())[0])).toBeLessThan(2e-5);
+      };
+    const [one, control] = [await fed(device, 22), await fed(host, 22)],
+      [copy, loaded] = [one.fork(), await loadCache(device, await saveCache(control))],
+      back = await loadCache(host, await saveCache(one));
+    for (const each of [one, copy, loaded, back, control]) await each.step(7);
+    for (const each of [one, copy, loaded, back]) await near(each, control);
+    const some = [one, copy, await fed(device, 13)],
+      alone = some.map((sequence) => sequence.fork());
+    expect(await stepTogether(some.map((sequence, i) => ({ sequence, token: 11 + i })))).toEqual(
+      some.map(() => undefined),
+    );
+    for (const [i, each] of alone.entries()) {
+      await each.step(11 + i);
+      expect(await some[i].logits()).toEqual(await each.logits());
+    }
+    for (const each of [...some, ...alone, loaded, back, control]) {
+      each.destroy();
+      expect(each.memory.ledger.allocated).toBe(0);
+    }
+    const options = { ids, maxNewTokens: 8 },
+      want = await generate(host, options);
+    for (const inFlight of [1, 3]) {
+      const got = await generate(device, { ...options, inFlight });
+      expect([got.tokens, said(got.report)]).toEqual([want.tokens, said(want.report)]);
+    }
+  }),
+);
