@@ -56,7 +56,7 @@ export class FusedPass {
   readonly #pace = { one: 0, tile: YIELD_AFTER };
 
   readonly #eight: boolean;
-  /** Whether the module supports heads of the widths that attention and delta rules have. */
+  /** Whether the module supports heads of the widths that attention and delta rules have, and no slot has several readers. */
   readonly attends: boolean;
 
   /** @param exact whether attention of blocks stays f32, as that of a token always does */
@@ -64,11 +64,14 @@ export class FusedPass {
     [this.pool, this.#decoder, this.#arena] = [pool, decoder, new WeightArena(pool, false)];
     this.store = heapStore(pool);
     const { queryHeads, kvHeads, headDim, attention } = decoder.config,
-      { all, slots } = keptLayers(decoder.config),
+      { all, slots, readers } = keptLayers(decoder.config),
       { scale, softcap, windows } = attention;
     const eight = !exact && pool.kernels.eights(headDim) !== 0;
     this.#eight = eight;
-    this.attends = headDim % 4 === 0 && decoder.layers.every(({ delta }) => !delta || runsDelta(delta));
+    this.attends =
+      headDim % 4 === 0 &&
+      readers.length === readers.flat().length && // queries of several layers read one cache layer by layer
+      decoder.layers.every(({ delta }) => !delta || runsDelta(delta));
     this.#mixers = all.map(({ at }, l) => {
       const { convolution, delta, sinks } = decoder.layers[l],
         state = slots.length * cacheBytes(kvHeads) + 4 * at,
