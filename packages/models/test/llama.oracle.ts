@@ -1,3 +1,4 @@
+import { commonHeads } from '@kv/engine';
 import ndarray from 'ndarray';
 import type { NdArray } from 'ndarray';
 import ops from 'ndarray-ops';
@@ -69,13 +70,11 @@ function attention(q: Float64Array, entries: readonly Entry[]): Float64Array {
 /** @param slotsOf by layer, the earlier layer whose keys and values it reads @defaultValue its own */
 export function oracle64(config: ModelConfig, w: Weights64, slotsOf: readonly number[] = []): Oracle64 {
   const {
-    layers: L,
-    queryHeads: H,
-    kvHeads: G,
-    headDim: d,
-    normEps,
-    ropes: [{ theta }],
-  } = config;
+      layers: L,
+      normEps,
+      ropes: [{ theta }],
+    } = config,
+    { queryHeads: H, kvHeads: G, headDim: d } = commonHeads(config);
   const readers = Array.from({ length: L }, (_, own) =>
     Array.from({ length: L }, (_x, l) => l).filter((l) => (slotsOf[l] ?? l) === own),
   );
