@@ -1,6 +1,7 @@
 import { runStepHook, signalKey } from '@kv/core/engine';
 import { range } from '@kv/core/shared';
 import type { AnySignal } from '@kv/core';
+import { headsOf } from '@kv/checkpoints';
 import type { OpenScope, Recordable, Scope } from '@kv/gpu';
 import { joinEvents, keptLayers, observationPlan, readersOf, sequenceContext, SlotCounts, slotModel } from '@kv/engine';
 import type {
@@ -90,13 +91,10 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
     this.kept = keptLayers(config);
     this.#snapshots = options?.snapshots ?? 0;
     this.layers = this.kept.slots.map((l, at) => {
-      const { queryHeads, kvHeads, headDim } = config,
-        readers = readersOf(this.kept, at),
-        cache = new DeviceCache(kvHeads, headDim, this.device, this.context.form);
-      return new DeviceLayer({ queryHeads: readers?.[0].all ?? queryHeads, kvHeads, headDim }, this.device, cache, {
-        sinks: decoder.layers[l].sinks,
-        readers,
-      });
+      const heads = headsOf(slotModel(config), at),
+        cache = new DeviceCache(heads.kvHeads, heads.headDim, this.device, this.context.form),
+        { sinks } = decoder.layers[l];
+      return new DeviceLayer(heads, this.device, cache, { sinks, readers: readersOf(this.kept, at) });
     });
     this.states = new DeviceLayerStates(this.kept.states, this.#snapshots, this.device);
     this.shared = new DeviceStates({ query: 0, kv: 0, layer: 0, model: 1 }, this.device); // of rows `model` alone

@@ -1,5 +1,5 @@
-import { onlyAttention, slotLayers, stateNumbers } from '@kv/checkpoints';
-import type { ModelConfig } from '@kv/checkpoints';
+import { headsOf, slotLayers, stateNumbers } from '@kv/checkpoints';
+import type { AttentionMixer, Heads, ModelConfig } from '@kv/checkpoints';
 
 /**
  * What a layer of the model keeps of earlier tokens for later ones:
@@ -80,7 +80,7 @@ export function keptLayers(config: ModelConfig): KeptLayers {
       return {
         kind: mixer.slotsOf === undefined ? 'slots' : 'shared',
         at,
-        ...(several && { reader: slotReader(config, layer, readers[at]) }),
+        ...(several && { reader: slotReader(headsOf(config, layer), layer, readers[at]) }),
       };
     });
   const kept = {
@@ -94,8 +94,21 @@ export function keptLayers(config: ModelConfig): KeptLayers {
   return kept;
 }
 
+/**
+ * Returns the heads of the layers that keep slots, in order, as policies see them: with the query heads of all layers that
+ * read their slots.
+ */
+export function joinedHeads(config: Pick<ModelConfig, 'mixers' | 'queryHeads'>): readonly Heads[] {
+  const { mixers } = config;
+  return slotLayers(config).map((own) => {
+    const heads = headsOf(config, own),
+      others = mixers.filter((mixer) => mixer.kind === 'attention' && mixer.slotsOf === own).length;
+    return { ...heads, queryHeads: (1 + others) * heads.queryHeads };
+  });
+}
+
 /** Returns the place of a layer among those that read the same slots. */
-function slotReader({ queryHeads: H, kvHeads: G }: ModelConfig, layer: number, readers: readonly number[]): SlotReader {
+function slotReader({ queryHeads: H, kvHeads: G }: Heads, layer: number, readers: readonly number[]): SlotReader {
   const group = H / G,
     at = readers.indexOf(layer),
     count = readers.length;
@@ -113,21 +126,23 @@ function slotReader({ queryHeads: H, kvHeads: G }: ModelConfig, layer: number, r
  * with the query heads of all layers that read its slots. The same object where all layers keep slots.
  */
 export function slotModel(config: ModelConfig): ModelConfig {
-  const { slots } = keptLayers(config);
+  const { slots, readers } = keptLayers(config);
   if (slots.length === config.layers) return config;
   const before = models.get(config);
   if (before) return before;
-  const { attention, ropes } = config,
+  const { attention, mixers, ropes } = config,
     model = {
       ...config,
       layers: slots.length,
-      mixers: onlyAttention(slots.length),
+      mixers: joinedHeads(config).map((heads, l) => (readers[l].length === 1 ? mixers[slots[l]] : attentionOf(heads))),
       ropes: slots.map((layer) => ropes[layer]),
       attention: { ...attention, windows: slots.map((layer) => attention.windows[layer]) },
     };
   models.set(config, model);
   return model;
 }
+
+const attentionOf = (heads: Heads): AttentionMixer => ({ kind: 'attention', ...heads });
 
 /** Returns the bytes of a sequence's states, all layers together; 0 for a model without any. */
 export const stateBytes = ({ mixers }: Pick<ModelConfig, 'mixers'>): number =>

@@ -1,3 +1,4 @@
+import { headsOf } from '@kv/checkpoints';
 import type { ConvolutionWeights, ModelConfig, Matrix, FinishWeights, ProjectWeights } from '@kv/checkpoints';
 import { readsOwnSlots } from './keeps.ts';
 import type { Instruction, Program, RowsValue } from './program.ts';
@@ -41,9 +42,14 @@ export function projectProgram(
   { norm, qkv, bias, qNorm, kNorm }: ProjectWeights,
 ): Program {
   const { instructions, value, ...write } = writer(),
-    { hidden, queryHeads: H, kvHeads: G, headDim, normEps, ropes, attention: { outputGate } } = config;
+    {
+      hidden,
+      normEps,
+      attention: { outputGate },
+    } = config,
+    { queryHeads: H, kvHeads: G, headDim } = headsOf(config, layer);
   const x = value(hidden),
-    { rotary } = ropes[layer];
+    { rotary } = config.ropes[layer];
   const fused = write.linear('qkv', write.norm(x, norm, normEps), qkv, bias);
   const heads = (from: number, count: number, gain: Float32Array | undefined, turn: boolean): RowsValue => {
     let part = value(count * headDim);

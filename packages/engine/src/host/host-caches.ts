@@ -2,11 +2,12 @@ import { KvError } from '@kv/core';
 import { limitOperations } from '@kv/core/engine';
 import { range } from '@kv/core/shared';
 import type { AnySignal, Backend } from '@kv/core';
+import type { Heads } from '@kv/checkpoints';
 import { layerAttention } from '../attention/layer-attention.ts';
 import type { Store } from '../cache/storage.ts';
 import { rotator } from '../cache/rotate.ts';
 import { joinHeads, readersOf } from '../decoder/joined-heads.ts';
-import { keptLayers, slotModel, type KeptLayers, type SlotReader } from '../decoder/keeps.ts';
+import { joinedHeads, keptLayers, slotModel, type KeptLayers, type SlotReader } from '../decoder/keeps.ts';
 import { greedy } from '../sampling.ts';
 import { joinEvents } from '../memory/active-policy.ts';
 import type { ActivePolicy, EventResult } from '../memory/active-policy.ts';
@@ -69,6 +70,8 @@ export class HostCaches implements SequenceCaches, HostState {
   readonly #passes: TokenPasses;
   readonly #snapshots: number;
   readonly kept: KeptLayers;
+  /** Heads of its layers, as policies see them. */
+  readonly #heads: readonly Heads[];
   layers: readonly LayerMemory[];
   states: LayerStates;
   /** State of rows `model`. */
@@ -107,9 +110,10 @@ export class HostCaches implements SequenceCaches, HostState {
     [this.decoder, this.#passes, this.#decoded] = [decoder, passes, new DecodedLayer(ledger)];
     this.kept = keptLayers(config);
     this.#snapshots = snapshots;
-    this.layers = this.kept.slots.map(() => new LayerMemory(config, ledger, { store, form }));
+    this.#heads = joinedHeads(config);
+    this.layers = this.#heads.map((heads) => new LayerMemory(heads, ledger, { store, form }));
     this.states = new LayerStates(this.kept.states, snapshots, ledger, store);
-    this.shared = new StateStore(config, ledger, store);
+    this.shared = new StateStore({ queryHeads: config.queryHeads, kvHeads: 1 }, ledger, store); // of rows `model`
     this.slots = new SlotCounts(this.context, {
       of: (layer) => slotsOf(this.layers[layer]),
       dropFirst: (layer, count) => dropFirst(this.layers[layer], count),
@@ -123,7 +127,8 @@ export class HostCaches implements SequenceCaches, HostState {
       ledger,
       progress,
     } = this.context;
-    for (const layer of this.layers) layer.observe(observationPlan(signals), config, ledger);
+    for (const [l, layer] of this.layers.entries())
+      layer.observe(observationPlan(signals), this.#heads[l], ledger);
     if (signals.some((signal) => signal.hidden))
       this.hidden ??= new HiddenNumbers(progress.length, config.hidden, ledger);
   }
@@ -155,7 +160,7 @@ export class HostCaches implements SequenceCaches, HostState {
       decoded: this.#decoded,
       attention: layerAttention(decoder, at),
       rowEngine: decoder.rowEngine,
-      queryHeads: config.queryHeads,
+      queryHeads: this.#heads[layer].queryHeads,
       embeddings,
       heads: one?.rows,
       outputWeight: () =>
@@ -193,17 +198,16 @@ export class HostCaches implements SequenceCaches, HostState {
   }
 
   async snapshot(): Promise<CacheSnapshot> {
-    const { config } = this.context.model;
     return {
-      layers: this.layers.map((layer) => layer.saved(config)),
+      layers: this.layers.map((layer, l) => layer.saved(this.#heads[l])),
       carried: this.states.saved(),
       states: this.shared.saved(),
     };
   }
 
   restore({ layers, carried = [], states }: CacheSnapshot): void {
-    const { model, ledger } = this.context;
-    for (const [l, layer] of layers.entries()) this.layers[l].restore(layer, model.config, ledger);
+    const { ledger } = this.context;
+    for (const [l, layer] of layers.entries()) this.layers[l].restore(layer, this.#heads[l], ledger);
     this.states.restore(carried);
     for (const state of states) this.shared.restore(state);
   }
@@ -289,7 +293,7 @@ export class HostCaches implements SequenceCaches, HostState {
     const { layers, states, shared, context } = this,
       copy = this.empty(context.progress.fork(upTo)),
       { ledger } = copy.context;
-    copy.layers = layers.map((layer) => layer.fork(context.model.config, ledger, upTo));
+    copy.layers = layers.map((layer, l) => layer.fork(this.#heads[l], ledger, upTo));
     copy.states.destroy();
     copy.states = states.fork(ledger, upTo, context.progress.length);
     copy.shared = shared.fork(ledger);
