@@ -65,6 +65,7 @@ const POLICIES = [
   ['streamingRerotated', 64],
   ['kvzip', 64],
   ['etf(psi=0.5,sinks=2)', 7],
+  ['crystalcacheBreath(sinks=1,recent=4,maxSize=6,interval=4)', 64],
 ] as const;
 gpuTest('events, views and providers of layers that share slots are those of the host', (gpu) =>
   both(gpu, async (host, device) => {
