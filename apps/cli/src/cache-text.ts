@@ -4,7 +4,7 @@ import { bytesText } from '@kv/core/shared';
 import type { CacheForm, CacheUsage, Model, ModelConfig } from '@kv/models';
 
 /** Describes how a cache is stored: `cache q8, 12,600 bytes a token`, and the bytes of states, if layers carry them. */
-export const cacheText = (form: CacheForm, config: Pick<ModelConfig, 'mixers' | 'kvHeads' | 'headDim'>): string =>
+export const cacheText = (form: CacheForm, config: Pick<ModelConfig, 'mixers'>): string =>
   `cache ${form}, ${tokenBytes(form, config).toLocaleString('en')} bytes a token${statesText(config)}`;
 
 /** Returns the bytes of the states that layers without slots carry, for a text that counts those of slots. */

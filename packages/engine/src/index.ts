@@ -1,3 +1,5 @@
+export { commonHeads, headDims, headsOf, slotHeads, slotRows } from '@kv/checkpoints';
+export type { Heads, KvHeads } from '@kv/checkpoints';
 export { addColumns, attend, headCount, lastAttention, windowAttention } from './attention/attention.ts';
 export type { Attend, AttendOptions, AttentionStats, WindowColumns } from './attention/attention.ts';
 export { blockRows } from './attention/block-rows.ts';

@@ -1,3 +1,4 @@
+import { commonHeads } from '@kv/engine';
 import ndarray from 'ndarray';
 import type { NdArray } from 'ndarray';
 import ops from 'ndarray-ops';
@@ -68,13 +69,11 @@ function attention(q: Float64Array, entries: readonly Entry[]): Float64Array {
 
 export function oracle64(config: ModelConfig, w: Weights64): Oracle64 {
   const {
-    layers: L,
-    queryHeads: H,
-    kvHeads: G,
-    headDim: d,
-    normEps,
-    ropes: [{ theta }],
-  } = config;
+      layers: L,
+      normEps,
+      ropes: [{ theta }],
+    } = config,
+    { queryHeads: H, kvHeads: G, headDim: d } = commonHeads(config);
   const cache: Entry[][][] = Array.from({ length: L }, () => Array.from({ length: G }, () => []));
   const queries: Float64Array[][][] = Array.from({ length: L }, () => []),
     plainQueries: Float64Array[][][] = Array.from({ length: L }, () => []);

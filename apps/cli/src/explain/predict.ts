@@ -3,7 +3,7 @@ import { sumOf } from '@kv/core/shared';
 import type { AnySignal, Budget, LevelShares } from '@kv/core';
 import { isState, signalKey } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
-import { deltaChannels, slotLayers, type Mixer } from '@kv/checkpoints';
+import { deltaChannels, slotLayers, type Mixer, headsOf, slotHeads, slotRows } from '@kv/checkpoints';
 import { planGpu } from '@kv/gpu';
 import { shapeCosts } from '@kv/engine-webgpu';
 import type { ShapeCosts } from '@kv/engine-webgpu';
@@ -94,20 +94,22 @@ export async function predict(
   costs?: ShapeCosts,
 ): Promise<Prediction> {
   const config = slotModel(model),
-    { layers: L, queryHeads: H, kvHeads: G, headDim: d, maxPositions } = config;
+    { layers: L, queryHeads: H, maxPositions } = config,
+    heads = slotHeads(config),
+    width = sumOf(heads.map(({ headDim }) => headDim)); // of a head, all layers together
   if (length > maxPositions)
     throw new KvError('--length', `expected at most ${maxPositions} tokens, the context of the model, got ${length}`);
   const { budget, budgets, plan, events, before, after, peak } = predictCache(policy, config, length, given, form),
-    held = Array.from({ length: L }, (_, l) => Math.min(length, config.attention.windows[l] ?? Infinity)),
-    heldByAll = sumOf(held);
+    held = Array.from({ length: L }, (_, l) => Math.min(length, config.attention.windows[l] ?? Infinity));
   const window = Math.max(0, ...policy.needs.map(windowOf)),
-    sums =
-      keptSums(policy.needs, config) +
+    passing =
       H *
-        policy.needs.filter(({ id, cost, provide }) => cost === 'pass' && !provide && id !== 'attention.accumulated')
-          .length;
-  const kept = sumOf(budgets.flat());
-  const prefill = length * perToken(model) + L * H * d * length * (length + 1);
+      policy.needs.filter(({ id, cost, provide }) => cost === 'pass' && !provide && id !== 'attention.accumulated')
+        .length,
+    statistics = sumOf(
+      held.map((n, l) => n * (keptSums(policy.needs, { queryHeads: H, kvHeads: heads[l].kvHeads }) + passing)),
+    );
+  const prefill = length * perToken(model) + H * width * length * (length + 1);
   const question = { length, budget, events, multiplyAdds: prefill };
   const views = viewsActing(policy, 'decode').length > 0 ? readByViews(policy, config, length, form) : undefined;
   const { device, calls } = await onDevice(policy, config, question, costs ?? (await plannedCosts(model)));
@@ -138,17 +140,24 @@ export async function predict(
       before,
       after,
       peak,
-      rings: window === 0 ? 0 : L * window * (H * d * 4 + 4),
-      statistics: sums * heldByAll * 4,
+      rings: window === 0 ? 0 : window * (H * width * 4 + 4 * L),
+      statistics: statistics * 4,
       pieceNumbers: pieceBytes(policy, config, length),
       layerStates: stateBytes(model),
-      decoded: events && form !== 'f32' ? 4 * G * d * Math.max(...held) * partsRead(policy) : 0,
+      decoded:
+        events && form !== 'f32'
+          ? 4 * Math.max(...held.map((n, l) => n * heads[l].kvHeads * heads[l].headDim)) * partsRead(policy)
+          : 0,
     },
     multiplyAdds: {
       prefill,
-      passes: L * H * d * length * window,
-      tokenBefore: perToken(model) + 2 * H * d * heldByAll,
-      tokenAfter: perToken(model) + (views ? 2 * d * views.slots + views.numbers : (2 * H * d * kept) / G),
+      passes: H * width * length * window,
+      tokenBefore: perToken(model) + 2 * H * sumOf(held.map((n, l) => n * heads[l].headDim)),
+      tokenAfter:
+        perToken(model) +
+        (views
+          ? (2 * width * views.slots) / L + views.numbers
+          : 2 * H * sumOf(budgets.map((of, l) => (sumOf(of) * heads[l].headDim) / heads[l].kvHeads))),
     },
     ...(views !== undefined && { views }),
     operations: countsOf(calls.filter((name) => name !== 'from')),
@@ -159,20 +168,24 @@ export async function predict(
 /** Predicts what the token after a prompt reads under views. */
 function readByViews(
   policy: CompiledPolicy,
-  { layers, queryHeads, kvHeads, headDim, attention: { windows } }: ModelConfig,
+  config: ModelConfig,
   promptLength: number,
   form: CacheForm,
 ): Required<Prediction>['views'] {
-  const length = promptLength + 1,
+  const {
+      layers,
+      queryHeads,
+      attention: { windows },
+    } = config,
+    length = promptLength + 1,
+    pair = sumOf(slotHeads(config).map(({ headDim }) => keyValueBytes(form, headDim))) / layers,
     seen = Array.from({ length: layers }, (_, l) => Math.min(length, windows[l] ?? Infinity)),
     places = seen.map((slots, layer) => ({
-      ...{ layer, layers, queryHeads, kvHeads, headDim, step: 1, promptLength, length, slots },
+      ...{ layer, layers, ...headsOf(config, layer), step: 1, promptLength, length, slots },
       ...{ aligned: true, budget: slots, selectRows: queryHeads },
     })),
     reads = predictViews(policy, places);
-  return reads
-    ? { ...reads, of: queryHeads * sumOf(seen), bytes: keyValueBytes(form, headDim) * reads.slots + 4 * reads.numbers }
-    : null;
+  return reads ? { ...reads, of: queryHeads * sumOf(seen), bytes: pair * reads.slots + 4 * reads.numbers } : null;
 }
 
 /** Notes on layers with sliding windows, which hold less than the prompt under any policy. */
@@ -206,8 +219,12 @@ const perToken = (config: ModelConfig): number =>
     config.layers * 3 * config.hidden * config.ffn + config.hidden * config.vocab,
   );
 
-function mixerWork(mixer: Mixer, { queryHeads, kvHeads, headDim, hidden, attention }: ModelConfig): number {
-  if (mixer.kind === 'attention') return hidden * headDim * ((attention.outputGate ? 3 : 2) * queryHeads + 2 * kvHeads);
+function mixerWork(mixer: Mixer, { queryHeads, hidden, attention }: ModelConfig): number {
+  if (mixer.kind === 'attention') {
+    const { kvHeads, headDim, slotsOf } = mixer,
+      own = slotsOf === undefined ? 2 * kvHeads : 0;
+    return hidden * headDim * ((attention.outputGate ? 3 : 2) * queryHeads + own);
+  }
   if (mixer.kind === 'shortConvolution') return mixer.channels * (4 * hidden + mixer.kernel);
   const { valueHeads, keyDim, valueDim, kernel } = mixer,
     channels = deltaChannels(mixer);
@@ -232,10 +249,10 @@ function passesOf({ needs }: CompiledPolicy, window: number): readonly string[] 
 const partsRead = ({ needs }: CompiledPolicy): number =>
   new Set(needs.flatMap(({ id }) => (id === 'keys' ? 'keys' : id.startsWith('values') ? 'values' : []))).size;
 
-function pieceBytes({ needs }: CompiledPolicy, { layers, queryHeads, kvHeads }: ModelConfig, length: number): number {
+function pieceBytes({ needs }: CompiledPolicy, { layers, queryHeads, mixers }: ModelConfig, length: number): number {
   return needs.filter(isState).reduce((sum, signal) => {
     const { kind, rows, width = 1 } = signal.state,
       columns = { slot: length, position: length, unit: 1, sequence: width }[kind];
-    return sum + 4 * columns * { query: layers * queryHeads, kv: layers * kvHeads, layer: layers, model: 1 }[rows];
+    return sum + 4 * columns * { query: layers * queryHeads, kv: slotRows({ mixers }), layer: layers, model: 1 }[rows];
   }, 0);
 }

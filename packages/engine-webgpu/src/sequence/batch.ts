@@ -70,7 +70,6 @@ async function passTogether(requests: readonly BatchRequest[]): Promise<void> {
     { decoder, context } = first,
     { config } = context.model,
     m = requests.length,
-    width = config.queryHeads * config.headDim,
     scope = first.open(),
     { commands } = scope,
     going = new Map(requests.map((request, r) => [request, r])),
@@ -103,7 +102,7 @@ async function passTogether(requests: readonly BatchRequest[]): Promise<void> {
     for (const [index, layer] of decoder.layers.entries()) {
       const all = layer.project.encode(commands, [x], m, angles(index)),
         { kind, at: l } = first.kept.all[index],
-        mixedWidth = kind === 'state' ? carriedWidths(layer).given : width,
+        mixedWidth = kind === 'state' ? carriedWidths(layer).given : config.queryHeads * first.layers[l].cache.headDim,
         attended = commands.make([1, m, mixedWidth]),
         [queries, keys, values, gate] = all as [Tensor, Tensor, Tensor, Tensor?];
       if (kind === 'state')
@@ -123,7 +122,7 @@ async function passTogether(requests: readonly BatchRequest[]): Promise<void> {
           cache.append(k, v, positions, at, rotations);
           ring?.push(q, at, rotations);
           const own = attentionIn(caches, scope, l, { ...options, checks: checks[r] })(parts[r], q, true);
-          encodeSlots(commands, { ...own, shape: [1, 1, width] }, attended, 1, 0, r);
+          encodeSlots(commands, { ...own, shape: [1, 1, mixedWidth] }, attended, 1, 0, r);
           for (const spent of [q, k, v, own]) commands.free(spent);
         });
       const given = gateOutputs(commands, { ...attended, shape: [m, mixedWidth] }, gate),

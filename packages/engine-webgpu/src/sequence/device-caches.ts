@@ -2,7 +2,7 @@ import { runStepHook, signalKey } from '@kv/core/engine';
 import { range } from '@kv/core/shared';
 import type { AnySignal } from '@kv/core';
 import type { OpenScope, Recordable, Scope } from '@kv/gpu';
-import { joinEvents, keptLayers, observationPlan, sequenceContext, SlotCounts, slotModel } from '@kv/engine';
+import { joinEvents, keptLayers, observationPlan, sequenceContext, SlotCounts, slotModel, headsOf } from '@kv/engine';
 import type {
   ActivePolicy,
   BatchGroup,
@@ -88,17 +88,17 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
     this.decoded = new DecodedParts(this.device);
     this.kept = keptLayers(config);
     this.#snapshots = options?.snapshots ?? 0;
-    this.layers = this.kept.slots.map(
-      (l) =>
-        new DeviceLayer(
-          config,
-          this.device,
-          new DeviceCache(config.kvHeads, config.headDim, this.device, this.context.form),
-          decoder.layers[l].sinks,
-        ),
-    );
+    this.layers = this.kept.slots.map((l) => {
+      const heads = headsOf(config, l);
+      return new DeviceLayer(
+        heads,
+        this.device,
+        new DeviceCache(heads.kvHeads, heads.headDim, this.device, this.context.form),
+        decoder.layers[l].sinks,
+      );
+    });
     this.states = new DeviceLayerStates(this.kept.states, this.#snapshots, this.device);
-    this.shared = new DeviceStates({ query: config.queryHeads, kv: config.kvHeads, layer: 1, model: 1 }, this.device);
+    this.shared = new DeviceStates({ query: config.queryHeads, kv: 1, layer: 1, model: 1 }, this.device); // of rows `model`
     this.slots = new SlotCounts(this.context, {
       of: (layer) => slotsOf(this.layers[layer]),
       dropFirst: (layer, count) => this.#dropFirst(layer, count),

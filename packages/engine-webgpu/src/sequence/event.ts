@@ -85,7 +85,12 @@ export async function runOnDevice(
   );
   return readEvents(scope, recorded, times, ({ kept, levels }, confirm) => {
     if ('error' in replaced) throw replaced.error;
-    if (levels) expectLevels(policy.label, levelsIn(levels), subjects[0].layer.cache.headDim);
+    if (levels)
+      expectLevels(
+        policy.label,
+        levelsIn(levels),
+        subjects.map(({ layer }) => layer.cache.headDim),
+      );
     return stage.change(async () => {
       const counts = kept.map((lists) => lists.map(({ length }) => length)),
         decided = kept.map((slots, i): DecidedSlots => ({ slots, levels: levels?.[i] }));

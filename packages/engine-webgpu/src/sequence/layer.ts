@@ -1,5 +1,5 @@
 import type { Tensor } from '@kv/core';
-import type { ModelConfig } from '@kv/checkpoints';
+import type { Heads } from '@kv/checkpoints';
 import type { LayerSnapshot, ObservationPlan } from '@kv/engine';
 import { addsTo } from '../attention.ts';
 import { encodeSlots } from '../operations.ts';
@@ -30,28 +30,25 @@ export class DeviceLayer {
   readonly sinks: Tensor | undefined;
   /** Whether every head holds the same positions. */
   aligned = true;
-  readonly #config: ModelConfig;
+  readonly #heads: Heads;
   readonly #device: DeviceScope;
   readonly #sinks: Float32Array | undefined;
 
   constructor(
-    config: ModelConfig,
+    heads: Heads,
     device: DeviceScope,
     cache: DeviceCache,
     sinks?: Float32Array,
-    states: DeviceStates = new DeviceStates(
-      { query: config.queryHeads, kv: config.kvHeads, layer: 1, model: 1 },
-      device,
-    ),
+    states: DeviceStates = new DeviceStates({ query: heads.queryHeads, kv: heads.kvHeads, layer: 1, model: 1 }, device),
   ) {
-    [this.#config, this.#device, this.cache, this.states] = [config, device, cache, states];
+    [this.#heads, this.#device, this.cache, this.states] = [heads, device, cache, states];
     this.#sinks = sinks;
     this.sinks = sinks && device.scope.commands.upload(sinks, [sinks.length]);
   }
 
   /** Starts recording what the plan asks for; what is recorded already goes on. */
   observe({ window, accumulated, block }: ObservationPlan): void {
-    const { queryHeads: H, kvHeads: G, headDim } = this.#config;
+    const { queryHeads: H, kvHeads: G, headDim } = this.#heads;
     if (window > 0) this.ring ??= new DeviceRing(window, H, headDim, this.#device);
     if (this.cache.rebased) this.ring?.markRotations();
     if (accumulated)
@@ -119,7 +116,7 @@ export class DeviceLayer {
 
   /** Allocates a query of each head and its log-sum-exp. */
   #past(): Tensor {
-    const { queryHeads, headDim } = this.#config;
+    const { queryHeads, headDim } = this.#heads;
     return this.#device.scope.commands.make([1, queryHeads * (headDim + 1)]);
   }
 
@@ -130,7 +127,7 @@ export class DeviceLayer {
 
   fork(device: DeviceScope, upTo?: number): DeviceLayer {
     const copy = new DeviceLayer(
-      this.#config,
+      this.#heads,
       device,
       this.cache.fork(device, upTo),
       this.#sinks,

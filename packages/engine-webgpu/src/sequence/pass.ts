@@ -244,7 +244,8 @@ function project(
 
 /** Returns the live queries `[H, live, d]` among those `[H, m, d]` of a chunk. */
 function liveQueries({ context }: DeviceState, commands: Commands, q: Tensor, m: number, some: ComputedRows): Tensor {
-  const { queryHeads: heads, headDim } = context.model.config,
+  const heads = context.model.config.queryHeads,
+    headDim = q.shape[2] ?? 1,
     out = commands.make([heads, some.before + some.after, headDim]);
   move(commands, { ...q, shape: [heads, m, headDim] }, out, some, m, false);
   return out;

@@ -92,9 +92,10 @@ function compute(signal: AnySignal, source: DeviceSignalSource): unknown {
       decoded,
       tokens,
       commands,
-      config: { queryHeads: H, kvHeads: G },
+      config: { queryHeads: H },
     } = source,
     { cache, accumulated, block } = layer,
+    { heads: G } = cache,
     n = cache.length;
   const lengthsOf = (rows: number): { readonly lengths?: Tensor } =>
     cache.even

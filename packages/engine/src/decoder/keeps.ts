@@ -1,4 +1,4 @@
-import { onlyAttention, slotLayers, stateNumbers } from '@kv/checkpoints';
+import { slotLayers, stateNumbers } from '@kv/checkpoints';
 import type { ModelConfig } from '@kv/checkpoints';
 
 /**
@@ -62,11 +62,11 @@ export function slotModel(config: ModelConfig): ModelConfig {
   if (states.length === 0) return config;
   const before = models.get(config);
   if (before) return before;
-  const { attention, ropes } = config,
+  const { attention, mixers, ropes } = config,
     model = {
       ...config,
       layers: slots.length,
-      mixers: onlyAttention(slots.length),
+      mixers: slots.map((layer) => mixers[layer]),
       ropes: slots.map((layer) => ropes[layer]),
       attention: { ...attention, windows: slots.map((layer) => attention.windows[layer]) },
     };

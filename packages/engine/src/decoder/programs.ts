@@ -1,3 +1,4 @@
+import { headsOf } from '@kv/checkpoints';
 import type { ConvolutionWeights, ModelConfig, Matrix, FinishWeights, ProjectWeights } from '@kv/checkpoints';
 import type { Instruction, Program, RowsValue } from './program.ts';
 
@@ -36,12 +37,18 @@ function writer(): {
  */
 export function projectProgram(
   layer: number,
-  { hidden, queryHeads: H, kvHeads: G, headDim, normEps, ropes, attention: { outputGate } }: ModelConfig,
+  config: ModelConfig,
   { norm, qkv, bias, qNorm, kNorm }: ProjectWeights,
 ): Program {
-  const { instructions, value, ...write } = writer();
+  const { instructions, value, ...write } = writer(),
+    {
+      hidden,
+      normEps,
+      attention: { outputGate },
+    } = config,
+    { queryHeads: H, kvHeads: G, headDim } = headsOf(config, layer);
   const x = value(hidden),
-    { rotary } = ropes[layer];
+    { rotary } = config.ropes[layer];
   const fused = write.linear('qkv', write.norm(x, norm, normEps), qkv, bias);
   const heads = (from: number, count: number, gain: Float32Array | undefined, turn: boolean): RowsValue => {
     let part = value(count * headDim);

@@ -20,7 +20,7 @@ export async function attentionRows(
     { model, counters, guard } = context,
     { ids } = context.progress.text,
     config = slotModel(model.config),
-    { queryHeads: H, headDim: d } = config,
+    { queryHeads: H } = config,
     copy = caches.empty();
   try {
     const positions = Uint32Array.from(ids, (_, i) => i);
@@ -34,6 +34,7 @@ export async function attentionRows(
       const { cache } = copy.layers[l],
         { q, k, v, gate } = await decoder.project(at, x, positions, ids.length),
         how = layerAttention(decoder, at),
+        { headDim: d } = cache,
         m = ids.length;
       if (l < layer) {
         cache.append(k, v, positions, 0);

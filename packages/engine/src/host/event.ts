@@ -55,7 +55,12 @@ export async function runHostEvent(
   const scored = performance.now();
   const settled = await readDecisions(backend, layers, drafts);
   if ('error' in replaced) throw replaced.error;
-  if (settled.levels) expectLevels(policy.label, levelsIn(settled.levels), subjects[0].memory.cache.headDim);
+  if (settled.levels)
+    expectLevels(
+      policy.label,
+      levelsIn(settled.levels),
+      subjects.map(({ memory }) => memory.cache.headDim),
+    );
   const read = performance.now();
   await change(async () => {
     for (const [i, subject] of subjects.entries()) {

@@ -2,6 +2,7 @@ import { KvError } from '@kv/core';
 import { limitOperations } from '@kv/core/engine';
 import { range } from '@kv/core/shared';
 import type { AnySignal, Backend } from '@kv/core';
+import { headsOf } from '@kv/checkpoints';
 import { layerAttention } from '../attention/layer-attention.ts';
 import type { Store } from '../cache/storage.ts';
 import { rotator } from '../cache/rotate.ts';
@@ -106,9 +107,9 @@ export class HostCaches implements SequenceCaches, HostState {
     [this.decoder, this.#passes, this.#decoded] = [decoder, passes, new DecodedLayer(ledger)];
     this.kept = keptLayers(config);
     this.#snapshots = snapshots;
-    this.layers = this.kept.slots.map(() => new LayerMemory(config, ledger, { store, form }));
+    this.layers = this.kept.slots.map((layer) => new LayerMemory(headsOf(config, layer), ledger, { store, form }));
     this.states = new LayerStates(this.kept.states, snapshots, ledger, store);
-    this.shared = new StateStore(config, ledger, store);
+    this.shared = new StateStore({ queryHeads: config.queryHeads, kvHeads: 1 }, ledger, store); // of rows `model`
     this.slots = new SlotCounts(this.context, {
       of: (layer) => slotsOf(this.layers[layer]),
       dropFirst: (layer, count) => dropFirst(this.layers[layer], count),
@@ -122,7 +123,8 @@ export class HostCaches implements SequenceCaches, HostState {
       ledger,
       progress,
     } = this.context;
-    for (const layer of this.layers) layer.observe(observationPlan(signals), config, ledger);
+    for (const [l, layer] of this.layers.entries())
+      layer.observe(observationPlan(signals), headsOf(config, this.kept.slots[l]), ledger);
     if (signals.some((signal) => signal.hidden))
       this.hidden ??= new HiddenNumbers(progress.length, config.hidden, ledger);
   }
@@ -193,7 +195,8 @@ export class HostCaches implements SequenceCaches, HostState {
 
   restore({ layers, carried = [], states }: CacheSnapshot): void {
     const { model, ledger } = this.context;
-    for (const [l, layer] of layers.entries()) this.layers[l].restore(layer, model.config, ledger);
+    for (const [l, layer] of layers.entries())
+      this.layers[l].restore(layer, headsOf(model.config, this.kept.slots[l]), ledger);
     this.states.restore(carried);
     for (const state of states) this.shared.restore(state);
   }
@@ -277,7 +280,7 @@ export class HostCaches implements SequenceCaches, HostState {
     const { layers, states, shared, context } = this,
       copy = this.empty(context.progress.fork(upTo)),
       { ledger } = copy.context;
-    copy.layers = layers.map((layer) => layer.fork(context.model.config, ledger, upTo));
+    copy.layers = layers.map((layer, l) => layer.fork(headsOf(context.model.config, this.kept.slots[l]), ledger, upTo));
     copy.states.destroy();
     copy.states = states.fork(ledger, upTo, context.progress.length);
     copy.shared = shared.fork(ledger);

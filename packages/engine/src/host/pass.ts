@@ -33,7 +33,7 @@ export async function pass(
 ): Promise<Float32Array[]> {
   const { decoder, context, slots } = caches,
     { progress, guard } = context,
-    { hidden, vocab, headDim } = context.model.config,
+    { hidden, vocab } = context.model.config,
     m = ids.length,
     positions = Uint32Array.from(ids, (_, i) => progress.length + i),
     copies = active.policy.hooks('freeze')[0]?.copies ?? false;
@@ -54,6 +54,7 @@ export async function pass(
       }
       continue;
     }
+    const { headDim } = caches.layers[l].cache;
     const live =
       phase === 'prefill' && previous
         ? liveRows(active.policy, slots.layerContext(l, active), positions, caches.layers[l].ring?.window ?? 1)

@@ -29,7 +29,6 @@ async function valuesOf(caches: HostState, layers: readonly number[]): Promise<r
       backend,
       model: {
         config: {
-          headDim: d,
           attention: { scale },
         },
       },
@@ -42,11 +41,11 @@ async function valuesOf(caches: HostState, layers: readonly number[]): Promise<r
         backend.ops.reduce('max', backend.ops.norm(read(keys) as Tensor), 'slots'),
       ];
     });
-  const read = await backend.read(tensors),
-    by = scale * Math.sqrt(d);
+  const read = await backend.read(tensors);
   return layers.map((l, i) => {
     const [weights, newest, largest] = read.slice(3 * i, 3 * i + 3),
-      [H = 0, w = 1] = newest.shape,
+      [H = 0, w = 1, d = 1] = newest.shape,
+      by = scale * Math.sqrt(d),
       vectors = new Float32Array(H * d);
     for (let h = 0; h < H; h++)
       for (let c = 0; c < d; c++) vectors[h * d + c] = newest.data[(h * w + w - 1) * d + c] * by;
@@ -142,7 +141,8 @@ function show(
   chose: (head: number, slots: number) => ObservedRow['by'] = () => undefined,
 ): void {
   const heads = slots === 0 ? 0 : data.length / slots,
-    { headDim: d, attention } = caches.context.model.config;
+    { headDim: d } = caches.layers[place.layer].cache,
+    { attention } = caches.context.model.config;
   for (let head = 0; head < heads; head++) {
     const g = Math.floor((head * held.length) / heads),
       positions = held[g],

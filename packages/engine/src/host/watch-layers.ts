@@ -1,3 +1,4 @@
+import { slotHeads } from '@kv/checkpoints';
 import { lastAttention } from '../attention/attention.ts';
 import { layerAttention } from '../attention/layer-attention.ts';
 import { LayerCache } from '../cache/layer-cache.ts';
@@ -31,8 +32,8 @@ export async function watchLayers(
   { queries, keys, newest, hidden }: LayerWatch,
 ): Promise<void> {
   const ledger = new Ledger(),
-    { all, slots, states: sizes } = keptLayers(config),
-    caches = slots.map(() => new LayerCache(config.kvHeads, config.headDim, ledger)),
+    { all, states: sizes } = keptLayers(config),
+    caches = slotHeads(config).map(({ kvHeads, headDim }) => new LayerCache(kvHeads, headDim, ledger)),
     states = new LayerStates(sizes, 0, ledger);
   try {
     for (let from = 0; from < ids.length; from += BLOCK) {

@@ -1,5 +1,5 @@
 import type { ModelConfig } from '@kv/checkpoints';
-import { slotBytes, type CacheForm } from '../cache/form.ts';
+import { tokenBytes, type CacheForm } from '../cache/form.ts';
 
 /** The most bytes of caches that may wait for their events, and the largest share of a model's layers. */
 const mostBytes = 8 * 2 ** 20,
@@ -13,7 +13,7 @@ const mostBytes = 8 * 2 ** 20,
  * @param form of the caches
  */
 export const layersTogether = (
-  { layers, kvHeads, headDim }: Pick<ModelConfig, 'layers' | 'kvHeads' | 'headDim'>,
+  { layers, mixers }: Pick<ModelConfig, 'layers' | 'mixers'>,
   slots: number,
   form: CacheForm,
 ): number =>
@@ -21,6 +21,6 @@ export const layersTogether = (
     1,
     Math.min(
       Math.floor(layers * mostShare),
-      Math.floor(mostBytes / Math.max(1, slots * kvHeads * slotBytes(form, headDim))),
+      Math.floor(mostBytes / Math.max(1, (slots * tokenBytes(form, { mixers })) / layers)),
     ),
   );

@@ -1,5 +1,5 @@
 import type { CompiledPolicy } from '@kv/core/engine';
-import { layersTogether, waits, observationPlan, slotModel, stateBytes, windowOf } from '@kv/engine';
+import { layersTogether, waits, observationPlan, slotModel, stateBytes, windowOf, commonHeads } from '@kv/engine';
 import type { CacheForm, ModelConfig } from '@kv/models';
 
 /** Slots of each KV head, `[layer][kvHead]`. */
@@ -22,7 +22,7 @@ export function peakOf(
     form,
   }: { readonly whole: Slots; readonly cut: Slots; readonly slotBytes: number; readonly form: CacheForm },
 ): number {
-  const { queryHeads: H, kvHeads: G, headDim: d } = config,
+  const { queryHeads: H, kvHeads: G, headDim: d } = commonHeads(config, 'peak'),
     bytes = (heads: readonly number[]): number => slotBytes * heads.reduce((a, b) => a + b, 0),
     { window, accumulated, block } = observationPlan(policy.evicts ? policy.needs : []),
     queries = 4 * Math.min(window, length) * (H * d + 1),

@@ -1,7 +1,7 @@
 import type { Policy } from '@kv/core';
 import { compile } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
-import { slotModel } from '@kv/engine';
+import { slotRows } from '@kv/engine';
 import { Sequence, freeObservations } from '@kv/models';
 import { answerRules, needle } from '@kv/tasks';
 import type { Needle } from '@kv/tasks';
@@ -52,7 +52,6 @@ export async function runJob(bench: NeedleBench, job: NeedleJob): Promise<Needle
     arms = armsOf(settings, compiled, model.config),
     prompt = promptOf(model, settings, sentences, job);
   const { document, question, documentIds, questionIds, offsets, valueTokens, value } = prompt,
-    { layers, kvHeads } = slotModel(model.config),
     outcomes: NeedleAnswer[] = [],
     kept: string[] = [];
   for (const mode of settings.modes)
@@ -87,7 +86,7 @@ export async function runJob(bench: NeedleBench, job: NeedleJob): Promise<Needle
         text: document + question,
         question,
         valueTokens,
-        rows: layers * kvHeads,
+        rows: slotRows(model.config),
         kept,
         offsets: [...offsets, ...spans.map(([from, to]) => [document.length + from, document.length + to] as const)],
       },
