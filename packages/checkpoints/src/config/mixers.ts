@@ -83,7 +83,8 @@ export const deltaChannels = ({ keyHeads, valueHeads, keyDim, valueDim }: GatedD
 type Mixers = { readonly mixers: readonly Mixer[] };
 
 /** Whether a layer keeps slots of its own: it has attention, and reads no other layer's. */
-const keepsSlots = (mixer: Mixer): mixer is AttentionMixer => mixer.kind === 'attention' && mixer.slotsOf === undefined;
+export const keepsSlots = (mixer: Mixer): mixer is AttentionMixer =>
+  mixer.kind === 'attention' && mixer.slotsOf === undefined;
 
 /** Returns the layers that keep slots, in order. */
 export const slotLayers = ({ mixers }: Mixers): readonly number[] =>
