@@ -89,7 +89,7 @@ const h2o64 = (o: Oracle64, l: number): number[][] =>
   );
 const cases: readonly (readonly [string, Policy, (o: Oracle64, l: number) => number[][]])[] = [
   ['h2o', compose(h2o({ recent: 4 }), topK()), h2o64],
-  ['snapkv', compose(snapkv({ window: 4 }), topK()), (o, l) => scores64['snapkv'](o, l, { window: 4, kernel: 7 })],
+  ['snapkv', compose(snapkv({ window: 4 }), topK()), (o, l) => scores64['snapkv'](o, l, { window: 4, kernel: 5 })],
   ['tova', compose(tova(), topK()), (o, l) => scores64['tova'](o, l)],
   ['caote', compose(snapkv({ window: 1, kernel: 1 }), caote(), topK()), caote64],
 ];
@@ -161,7 +161,7 @@ describe('a model of which two layers keep slots and two read them', () => {
     ['h2o(recent=4)', { budget: 14, every: 3 }],
     ['h2o(recent=4,rows=kv)', { budget: 14, every: 3 }],
     ['h2o(over=block,recent=2) | caote', { budget: 14, block: 16 }],
-    ['twoStage(window=4)', { budget: 14 }],
+    ['snapkv(window=4) | twoStageScores', { budget: 14 }],
     ['kvzipModelWide', { budget: 12 }],
     ['etf(psi=0.5,sinks=2)', {}],
     ['h2o(recent=4) | topK | etf(psi=0.5,sinks=2)', { budget: 14, every: 3 }],

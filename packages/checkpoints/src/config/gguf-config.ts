@@ -308,7 +308,12 @@ async function ropeOf(file: GgufFile, kind: Architecture, keys: Keys, headDim: n
       divisors: stretched(await divisors('rope_factors_short.weight')),
       long: { divisors: stretched(await divisors('rope_factors_long.weight')), beyond: original() },
     };
-  if (freqs) return { ...turned, divisors: stretched(await divisors('rope_freqs.weight')) };
+  // files say 1e30 of a pair that does not turn
+  if (freqs)
+    return {
+      ...turned,
+      divisors: stretched((await divisors('rope_freqs.weight')).map((x) => (x > 1e29 ? Infinity : x))),
+    };
   return by === 1 ? turned : { ...turned, divisors: new Array<number>(rotary / 2).fill(by) };
 }
 

@@ -18,8 +18,8 @@ export interface AttentionMixer extends KvHeads {
    */
   readonly slotsOf?: number;
   /**
-   * Query heads of all layers that read its slots, where these are several and the configuration is of layers with slots
-   * alone. @defaultValue those of the configuration
+   * Query heads of all layers that read its slots, in the configuration that policies see, where these layers are one.
+   * @defaultValue those of the configuration
    */
   readonly queryHeads?: number;
 }
@@ -88,7 +88,8 @@ export const deltaChannels = ({ keyHeads, valueHeads, keyDim, valueDim }: GatedD
 type Mixers = { readonly mixers: readonly Mixer[] };
 
 /** Whether a layer keeps slots of its own: it has attention, and reads no other layer's. */
-const keepsSlots = (mixer: Mixer): mixer is AttentionMixer => mixer.kind === 'attention' && mixer.slotsOf === undefined;
+export const keepsSlots = (mixer: Mixer): mixer is AttentionMixer =>
+  mixer.kind === 'attention' && mixer.slotsOf === undefined;
 
 /** Returns the layers that keep slots, in order. */
 export const slotLayers = ({ mixers }: Mixers): readonly number[] =>

@@ -153,6 +153,16 @@ function mixersJson({ mixers }: ModelConfig, kind: StateMixer['kind']): JsonFiel
 
 function ropeJson({ theta, divisors, long, attentionFactor = 1 }: RopeConfig, maxPositions: number): JsonFields {
   if (divisors === undefined) return { rope_theta: theta };
+  const turning = divisors.filter(Number.isFinite);
+  if (turning.length < divisors.length)
+    return {
+      rope_parameters: {
+        rope_type: 'proportional',
+        rope_theta: theta,
+        partial_rotary_factor: turning.length / divisors.length,
+        ...(turning[0] !== 1 && { factor: turning[0] }),
+      },
+    };
   if (long === undefined && divisors.every((d) => d === divisors[0]))
     return { rope_theta: theta, rope_scaling: { rope_type: 'linear', factor: divisors[0] } };
   return {

@@ -48,12 +48,6 @@ export interface KeptLayers {
   readonly states: readonly number[];
 }
 
-/** Whether a layer of the model keeps what its mixer reads: false where it reads the slots of an earlier layer. */
-export function readsOwnSlots({ mixers }: Pick<ModelConfig, 'mixers'>, layer: number): boolean {
-  const mixer = mixers[layer];
-  return mixer.kind !== 'attention' || mixer.slotsOf === undefined;
-}
-
 const known = new WeakMap<ModelConfig, KeptLayers>(),
   models = new WeakMap<ModelConfig, ModelConfig>();
 

@@ -1,6 +1,5 @@
-import { headsOf } from '@kv/checkpoints';
+import { headsOf, keepsSlots } from '@kv/checkpoints';
 import type { ConvolutionWeights, ModelConfig, Matrix, FinishWeights, ProjectWeights } from '@kv/checkpoints';
-import { readsOwnSlots } from './keeps.ts';
 import type { Instruction, Program, RowsValue } from './program.ts';
 
 /** Returns a program writer: each call adds one instruction and returns its result. */
@@ -62,7 +61,7 @@ export function projectProgram(
     return out;
   };
   const outputs = [heads(0, H, qNorm, true)],
-    own = readsOwnSlots(config, layer);
+    own = keepsSlots(config.mixers[layer]);
   if (own) outputs.push(heads(H, G, kNorm, true), heads(H + G, G, undefined, false));
   if (outputGate) {
     const gate = value(H * headDim);

@@ -2,7 +2,7 @@ import { KvError } from '@kv/core';
 import { attend } from '../attention/attention.ts';
 import type { Attend, AttendOptions } from '../attention/attention.ts';
 import type { Decoder, DecoderLayer, RowCounts } from '../decoder/decoder.ts';
-import { readsOwnSlots } from '../decoder/keeps.ts';
+import { keepsSlots } from '@kv/checkpoints';
 import type { Angles, Engine, Runnable } from '../decoder/program.ts';
 import { rmsNorm } from '../decoder/rows.ts';
 import { gatedDelta } from '../decoder/gated-delta.ts';
@@ -128,7 +128,7 @@ export function hostDecoder(
       m = x.length / D;
     note(layer, m, 'qkv');
     const [q, ...rest] = await project.run([x], m, by),
-      [k, v, gate] = readsOwnSlots(decoder.config, layer) ? rest : [none, none, ...rest];
+      [k, v, gate] = keepsSlots(decoder.config.mixers[layer]) ? rest : [none, none, ...rest];
     return { q, k, v, gate };
   };
   return {
