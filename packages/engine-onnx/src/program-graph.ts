@@ -72,6 +72,11 @@ function write(
     { width } = instruction.x;
   const shaped = (value: string, ...shape: readonly number[]): string =>
     graph.op('Reshape', [value, graph.ints(...shape)]);
+  const gated = (activation: 'silu' | 'gelu', gate: string, up: string): string =>
+    graph.op('Mul', [
+      activation === 'gelu' ? graph.contrib('FastGelu', [gate]) : graph.op('Mul', [gate, graph.op('Sigmoid', [gate])]),
+      up,
+    ]);
   const scalar = (value: number): string => graph.floats(Float32Array.of(value), []);
   switch (op) {
     case 'rmsNorm': {
@@ -106,13 +111,10 @@ function write(
     case 'gated': {
       const half = (from: number): string =>
         graph.op('Slice', [x, graph.ints(from), graph.ints(from + out.width), graph.ints(1)]);
-      const gate = half(0);
-      const active =
-        instruction.activation === 'gelu'
-          ? graph.contrib('FastGelu', [gate])
-          : graph.op('Mul', [gate, graph.op('Sigmoid', [gate])]);
-      return graph.op('Mul', [active, half(out.width)]);
+      return gated(instruction.activation, half(0), half(out.width));
     }
+    case 'gatedBy':
+      return gated(instruction.activation, x, nameOf(instruction.y));
     case 'add':
       return graph.op('Add', [x, nameOf(instruction.y)]);
     case 'scale':
@@ -131,6 +133,6 @@ function write(
 
 /** Returns whether rotated rows are read only by `heads`: then their third dimension may stay. */
 function onlyForHeads({ instructions, outputs }: Program, { id }: RowsValue): boolean {
-  const users = instructions.filter((other) => other.x.id === id || (other.op === 'add' && other.y.id === id));
+  const users = instructions.filter((other) => other.x.id === id || ('y' in other && other.y.id === id));
   return users.length > 0 && users.every(({ op }) => op === 'heads') && !outputs.some((output) => output.id === id);
 }

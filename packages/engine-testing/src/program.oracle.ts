@@ -56,9 +56,10 @@ export function runProgram(
           });
         }
         case 'gated':
+        case 'gatedBy':
           return cells((r, c) => {
             const gate = at(r, c),
-              up = at(r, to + c);
+              up = instruction.op === 'gated' ? at(r, to + c) : values.get(instruction.y.id)![r * to + c];
             if (instruction.activation === 'silu') return (gate / (1 + Math.exp(-gate))) * up;
             return 0.5 * gate * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (gate + 0.044715 * gate ** 3))) * up;
           });

@@ -31,16 +31,11 @@ export interface GpuRuntimeOptions extends OptionValues<typeof GPU_RUNTIME> {}
 /** A program on the device. */
 export interface DeviceRunnable extends PreparedProgram {
   /**
-   * Records the program: inputs `[m, width]` on the device, or views of such rows, to outputs, which the scope of `commands` owns. Nothing is
+   * Records the program: inputs `[m, width]` on the device to outputs, which the scope of `commands` owns. Nothing is
    * submitted, read or waited for, so that later work of a sequence follows it.
    * @throws KvError for a program that was destroyed, or that rotates heads and gets no angles that fit
    */
-  encode(
-    commands: Commands,
-    inputs: readonly (Tensor | DeviceRowView)[],
-    m: number,
-    angles?: DeviceAngles,
-  ): readonly Tensor[];
+  encode(commands: Commands, inputs: readonly Tensor[], m: number, angles?: DeviceAngles): readonly Tensor[];
   /**
    * Returns a matrix on the device: the program's own if it multiplies by it, else uploaded once and freed with the
    * program.
@@ -122,13 +117,13 @@ function runnable(program: Program, weights: OpenScope, upload: (of: Matrix) => 
       commands,
       m,
       angles,
-      values: new Map(given.map((rows, i) => [ids[i], 'tensor' in rows ? rows : rowsOf(rows, widths[i])])),
+      values: new Map(given.map((tensor, i) => [ids[i], rowsOf(tensor, widths[i])])),
     };
     for (const { compute, out, spent } of steps) {
       run.values.set(out, compute(run));
       for (const id of spent) commands.free(valueIn(run, { id }).tensor);
     }
-    const done = new Set<unknown>(given);
+    const done = new Set(given);
     return wanted.map((id) => {
       const value = valueIn(run, { id }),
         own =
@@ -203,8 +198,23 @@ function computeOf(
           'heads',
           fitting(run, absorbed, program),
         );
-    case 'gated':
-      return (run) => encodeGated(run.commands, valueIn(run, x), run.m, instruction.activation);
+    case 'gated': {
+      const { width } = out;
+      return (run) => {
+        const rows = valueIn(run, x);
+        return encodeGated(
+          run.commands,
+          columns(rows, 0, width),
+          columns(rows, width, width),
+          run.m,
+          instruction.activation,
+        );
+      };
+    }
+    case 'gatedBy': {
+      const { y, activation } = instruction;
+      return (run) => encodeGated(run.commands, valueIn(run, x), valueIn(run, y), run.m, activation);
+    }
     case 'add': {
       const { y } = instruction;
       if (absorbed?.op === 'linear') return linearOf(absorbed, weights, matrix, absorbed.out.id === y.id ? x.id : y.id);

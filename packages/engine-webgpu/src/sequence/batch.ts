@@ -10,7 +10,7 @@ import type { DeviceState } from './device-state.ts';
 import { finishRows } from './finish-rows.ts';
 import { noOutput, outputAt } from './output.ts';
 import { gateOutputs } from './output-gate.ts';
-import { anglesOf, chunkOf, type TokenChunk } from './token-chunk.ts';
+import { anglesOf, chunkOf, recordLayerInputs, type TokenChunk } from './token-chunk.ts';
 import { attentionIn, devicePass } from './pass.ts';
 import type { ViewChecks } from './hidden-slots.ts';
 
@@ -92,6 +92,8 @@ async function passTogether(requests: readonly BatchRequest[]): Promise<void> {
       ),
       matrix = decoder.head.matrix(decoder.embedding!); // the device's programs give no rows back, so the decoder has it
     let { tensor: x } = encodeEmbedding(commands, ids, m, matrix, config.embeddingScale);
+    const tokens = requests.map(({ id }) => id),
+      layerInputs = await recordLayerInputs(decoder, commands, tokens, x);
     const parts = requests.map(
         ({ caches }): TokenChunk => chunkOf(caches, commands, Uint32Array.of(caches.context.progress.length), x),
       ),
@@ -132,7 +134,7 @@ async function passTogether(requests: readonly BatchRequest[]): Promise<void> {
           for (const spent of [q, ...added, own]) commands.free(spent);
         });
       const given = gateOutputs(commands, { ...attended, shape: [m, width] }, gate),
-        next = finishRows(decoder, commands, index, { x, m }, given);
+        next = finishRows(decoder, commands, index, { x, m, layerInputs }, given);
       for (const spent of [queries, ...keysValues]) commands.free(spent);
       x = next;
       decoder.rows.qkv[index] += m;

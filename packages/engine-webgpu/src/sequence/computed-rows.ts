@@ -35,13 +35,16 @@ export function computedRows(
 /** Returns these rows of a chunk as a chunk of their own. */
 export function pick(caches: DeviceState, commands: Commands, part: TokenChunk, live: ComputedRows): TokenChunk {
   const { before, after } = live,
-    { m, at, perLayer } = part,
+    { m, at, layerInputs } = part,
     count = before + after,
     { hidden } = caches.context.model.config,
     x = commands.make([1, count, hidden]);
   move(commands, { ...part.x, shape: [1, m, hidden] }, x, live, m, false);
   const some = Uint32Array.from([...at.subarray(0, before), ...at.subarray(m - after)]);
-  return { ...chunkOf(caches, commands, some, x), perLayer: perLayer && liveRows(commands, perLayer, m, live) };
+  return {
+    ...chunkOf(caches, commands, some, x),
+    ...(layerInputs && { layerInputs: liveRows(commands, layerInputs, m, live) }),
+  };
 }
 
 /** Returns the live rows `[live, width]` among those `[m, width]` of a chunk. */

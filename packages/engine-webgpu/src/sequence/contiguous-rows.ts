@@ -42,8 +42,9 @@ export async function foldStretches(
   try {
     const first = Math.min(ids.length, ...stretches.map(({ from }) => from)),
       ranges = [{ from: 0, end: first }, ...stretches];
-    const parts = ranges.map(({ from, end }) => embedFrom(copy, commands, ids.slice(from, end), from)),
-      readers = copy.kept.readers[layer],
+    const parts: TokenChunk[][] = [];
+    for (const { from, end } of ranges) parts.push(await embedFrom(copy, commands, ids.slice(from, end), from));
+    const readers = copy.kept.readers[layer],
       last = readers.at(-1)!; // itself, if no other layer reads its slots
     /** Queries of all layers that read its slots, by chunk. */
     const joined = new Map<TokenChunk, Tensor>();

@@ -55,7 +55,7 @@ export async function devicePass(
     scope = caches.open(),
     { commands } = scope;
   try {
-    const parts = recordEmbedding(caches, commands, ids),
+    const parts = await recordEmbedding(caches, commands, ids),
       checks: ViewChecks[number][] = [],
       [freezing] = phase === 'prefill' ? policy.hooks('freeze') : [],
       before = freezing?.copies ? new Map<TokenChunk, KeysValues>() : undefined,

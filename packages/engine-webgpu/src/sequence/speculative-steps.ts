@@ -29,7 +29,8 @@ export function speculativeSteps(caches: DeviceState): SpeculativeSteps {
         policy.hooks('view').some(({ needs }) => needs.length > 0) ||
         policy.hooks('step').length > 0 ||
         movesTogether(policy);
-      if (hostTakesPart || !caches.shared.empty) return 0;
+      // rows of a table in the model's file are read by ids that the host knows
+      if (hostTakesPart || caches.decoder.perLayer || !caches.shared.empty) return 0;
       return Math.min(
         caches.context.window - nextRotation(),
         caches.slots.tokensUntilFreed,
