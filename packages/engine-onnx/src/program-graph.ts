@@ -72,11 +72,6 @@ function write(
     { width } = instruction.x;
   const shaped = (value: string, ...shape: readonly number[]): string =>
     graph.op('Reshape', [value, graph.ints(...shape)]);
-  const gated = (activation: 'silu' | 'gelu', gate: string, up: string): string =>
-    graph.op('Mul', [
-      activation === 'gelu' ? graph.contrib('FastGelu', [gate]) : graph.op('Mul', [gate, graph.op('Sigmoid', [gate])]),
-      up,
-    ]);
   const scalar = (value: number): string => graph.floats(Float32Array.of(value), []);
   switch (op) {
     case 'rmsNorm': {
@@ -111,10 +106,10 @@ function write(
     case 'gated': {
       const half = (from: number): string =>
         graph.op('Slice', [x, graph.ints(from), graph.ints(from + out.width), graph.ints(1)]);
-      return gated(instruction.activation, half(0), half(out.width));
+      return graph.op('Mul', [activated(graph, instruction.activation, half(0)), half(out.width)]);
     }
     case 'gatedBy':
-      return gated(instruction.activation, x, nameOf(instruction.y));
+      return graph.op('Mul', [activated(graph, instruction.activation, x), nameOf(instruction.y)]);
     case 'add':
       return graph.op('Add', [x, nameOf(instruction.y)]);
     case 'scale':
@@ -136,3 +131,7 @@ function onlyForHeads({ instructions, outputs }: Program, { id }: RowsValue): bo
   const users = instructions.filter((other) => other.x.id === id || ('y' in other && other.y.id === id));
   return users.length > 0 && users.every(({ op }) => op === 'heads') && !outputs.some((output) => output.id === id);
 }
+
+/** Writes a gate's activation; gelu is the tanh form. */
+const activated = (graph: GraphWriter, activation: 'silu' | 'gelu', x: string): string =>
+  activation === 'gelu' ? graph.contrib('FastGelu', [x]) : graph.op('Mul', [x, graph.op('Sigmoid', [x])]);
