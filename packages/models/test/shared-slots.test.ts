@@ -141,7 +141,12 @@ describe('a model of which two layers keep slots and two read them', () => {
   test('its slots are counted once: bytes, budgets, reports and copies are of two layers', async () => {
     const [model] = await models,
       slot = 2 * 2 * 4 * (2 * 16 + 1); // layers, KV heads, bytes of a number, a key, a value and a position
-    const { report } = await generate(model, { ids: prompt, policy: 'pyramidal(window=4)', budget: 20, maxNewTokens: 0 });
+    const { report } = await generate(model, {
+      ids: prompt,
+      policy: 'pyramidal(window=4)',
+      budget: 20,
+      maxNewTokens: 0,
+    });
     expect(report.cache.bytesPerToken).toBe(slot);
     expect(report.budgetBytes).toBe(20 * slot);
     expect(report.kept).toHaveLength(2);
@@ -187,7 +192,8 @@ describe('a model of which two layers keep slots and two read them', () => {
           const out: unknown[] = [];
           for (let i = 0; i < 9; i++) {
             await sequence.append([ids[100 + i]]);
-            if (i % 3 === 2 && !policy.startsWith('view') && !policy.startsWith('cpe')) await sequence.evict(policy, 14);
+            if (i % 3 === 2 && !policy.startsWith('view') && !policy.startsWith('cpe'))
+              await sequence.evict(policy, 14);
             out.push((await sequence.logits()).at(-1), sequence.kept());
           }
           return out;

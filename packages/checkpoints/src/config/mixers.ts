@@ -107,14 +107,16 @@ export const slotRows = (config: Mixers): number => slotHeads(config).reduce((su
  * @throws KvError for a model whose layers differ
  */
 export function commonHeads(config: Mixers & Pick<Heads, 'queryHeads'>, name = 'model'): Heads {
-  const [{ kvHeads, headDim }, ...others] = slotHeads(config);
+  const [first, ...others] = slotLayers(config).map((layer) => headsOf(config, layer)),
+    { queryHeads, kvHeads, headDim } = first,
+    text = (of: Heads): string => `${of.queryHeads} query and ${of.kvHeads} KV heads of ${of.headDim} channels`;
   for (const other of others)
-    if (other.kvHeads !== kvHeads || other.headDim !== headDim)
+    if (other.queryHeads !== queryHeads || other.kvHeads !== kvHeads || other.headDim !== headDim)
       throw new KvError(
         name,
-        `expected a model whose layers have the same heads, got ${kvHeads} KV heads of ${headDim} channels and ${other.kvHeads} of ${other.headDim}`,
+        `expected a model whose layers have the same heads, got ${text(first)} and ${text(other)}`,
       );
-  return { queryHeads: config.queryHeads, kvHeads, headDim };
+  return first;
 }
 
 /** Returns the different widths of heads in a model. */

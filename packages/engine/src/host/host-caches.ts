@@ -127,8 +127,7 @@ export class HostCaches implements SequenceCaches, HostState {
       ledger,
       progress,
     } = this.context;
-    for (const [l, layer] of this.layers.entries())
-      layer.observe(observationPlan(signals), this.#heads[l], ledger);
+    for (const [l, layer] of this.layers.entries()) layer.observe(observationPlan(signals), this.#heads[l], ledger);
     if (signals.some((signal) => signal.hidden))
       this.hidden ??= new HiddenNumbers(progress.length, config.hidden, ledger);
   }

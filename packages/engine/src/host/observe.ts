@@ -81,7 +81,8 @@ async function observe(
       const stride = cache.length,
         columnMax = (largest[l] ??= new Float32Array((reader?.all ?? H) * stride)),
         attention = { q, queryPositions: positions, cache, ...layerAttention(decoder, layer) };
-      if (over) addLargest(columnMax, { ...attention, engine: decoder.rowEngine }, decoder.readLengths(layer, x), reader);
+      if (over)
+        addLargest(columnMax, { ...attention, engine: decoder.rowEngine }, decoder.readLengths(layer, x), reader);
       x = await decoder.finish(
         layer,
         x,

@@ -200,7 +200,13 @@ async function attendLayer(
     looks = eventFollows && visible.length === 0 && decoder.attendsWindows;
   // an event looks at attention that no view hides anything from, from any layer
   if (begins && looks)
-    passing.windows = windowStats.allocate(active.policy, layer.ring, at.length, reader?.all ?? model.config.queryHeads, stride);
+    passing.windows = windowStats.allocate(
+      active.policy,
+      layer.ring,
+      at.length,
+      reader?.all ?? model.config.queryHeads,
+      stride,
+    );
   else if (!looks) {
     windowStats.clear();
     passing.windows = [];

@@ -86,7 +86,9 @@ function compute(
   const { heads: some } = model;
   /** Rows `[heads, stride]` of all heads as those that are asked for. */
   const asked = (data: Float32Array, stride: number): readonly [data: Float32Array, stride: number] =>
-    some && stride > 0 && data.length === model.queryHeads * stride ? [pickHeads(data, some, stride, n), n] : [data, stride];
+    some && stride > 0 && data.length === model.queryHeads * stride
+      ? [pickHeads(data, some, stride, n), n]
+      : [data, stride];
   const perQueryHead = (data: Float32Array, stride: number): Tensor => {
     const H = stride === 0 ? G : data.length / stride;
     return ops.from(

@@ -38,9 +38,7 @@ export function layoutOf(
     out.push({ name, dtype, shape: size });
   };
   const addStates = (list: readonly SavedState[], at: string, of: Parameters<typeof stateRows>[1]): void =>
-    list.forEach(({ spec, columns }, i) =>
-      add('F32', `${at}states.${i}`, stateRows(spec, of), columns),
-    );
+    list.forEach(({ spec, columns }, i) => add('F32', `${at}states.${i}`, stateRows(spec, of), columns));
   add('U32', 'tokens', tokens);
   add('F32', 'logits', logits, vocab);
   for (const [l, { lengths, ring, accumulated, block, states: own, levels, event }] of layers.entries()) {
