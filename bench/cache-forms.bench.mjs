@@ -8,7 +8,7 @@
  *   npm run bench -- cache-forms.bench.mjs MODEL.gguf --policies all --exact   what policies keep
  */
 import { cpuRuntime, loadModel, Sequence } from '@kv/models';
-import { slotBytes } from '@kv/engine';
+import { tokenBytes } from '@kv/engine';
 import { policy, policyNames } from '@kv/policies';
 import { heldOutBook } from '@kv/tasks';
 import { commandLine } from './lib/command-line.mjs';
@@ -30,9 +30,8 @@ const forms = ['f32', ...others],
   /** Steps that warm up; tokens of a window, and those of them that are scored. */
   [before, width, scored] = [6, 512, 256],
   model = await loadModel(path, exact ? { runtime: cpuRuntime({ exact }) } : {}),
-  { layers, kvHeads, headDim } = model.config,
   book = model.tokenizer.encode(await heldOutBook()).ids,
-  bytes = (form) => layers * kvHeads * slotBytes(form, headDim);
+  bytes = (form) => tokenBytes(form, model.config);
 console.log(`${model.engine}, Node ${process.version}: median (lowest-highest)\n`);
 if (windows > 0) await losses();
 if (policies) await agreement();

@@ -1,3 +1,4 @@
+import { commonHeads } from '@kv/engine';
 /**
  * A needle and the speed of several checkpoints, prompts and models in turns: hits of the full cache and of some
  * policies, the slots and bytes that each holds, slots freed by sliding windows, prefill and decoding speed as ratios.
@@ -99,7 +100,8 @@ console.log(
   '| checkpoint | policy | hits (Wilson 95 %) | slots of all that were fed | keys and values |\n| --- | --- | --- | --- | --- |',
 );
 for (const [m, model] of models.entries()) {
-  const { layers, kvHeads } = model.config;
+  const { layers } = model.config,
+    { kvHeads } = commonHeads(model.config);
   for (const [w, text] of ways.entries()) {
     const all = runs[m].map(({ answers }) => answers[w]),
       hits = all.filter(({ hit }) => hit).length,

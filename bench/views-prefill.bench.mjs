@@ -1,3 +1,4 @@
+import { commonHeads } from '@kv/engine';
 /**
  * A prompt, and tokens after it, under policies that hide or freeze parts of it and under hooks that do nothing, against
  * the full cache, in turns: wall and processor time, and for a prompt the ratio of multiply-adds.
@@ -18,7 +19,8 @@ const { path, tokens, turns, decode, threads } = commandLine(
   'the GGUF file of a model',
 );
 const model = await loadModel(path, threads > 0 ? { runtime: cpuRuntime({ threads }) } : {}),
-  { layers, hidden, ffn, vocab, queryHeads, kvHeads, headDim, attention } = model.config;
+  { layers, hidden, ffn, vocab, attention } = model.config,
+  { queryHeads, kvHeads, headDim } = commonHeads(model.config);
 
 /** The share of a prompt that PSAW's windows pass over, or ETF freezes, in a layer: PrHS, eq. 15 and 16. */
 const reach = (layer, base) => {

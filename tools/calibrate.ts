@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { HEAD_SCORES_FILE, headScores, headScoresFile } from '@kv/allocators-fixed';
 import { loadModel } from '@kv/models';
-import { watchLayers } from '@kv/engine';
+import { watchLayers, commonHeads } from '@kv/engine';
 import { QUERY_STATISTICS_FILE, queryMoments, queryStatisticsFile } from '@kv/scorers-expected-attention';
 import { Q_FILTERS_FILE, qFiltersFile, queryDirections } from '@kv/scorers-keys';
 import { calibration, PRE_ROPE_FILE, preRopeFile } from '@kv/scorers-triattention';
@@ -10,9 +10,11 @@ const [name = '', text = '', most = '4096', folder] = process.argv.slice(2);
 if (folder !== undefined) mkdirSync(folder, { recursive: true });
 const model = await loadModel(name),
   {
-    config: { layers, queryHeads, kvHeads, headDim },
+    config,
+    config: { layers },
     tokenizer,
-  } = model;
+  } = model,
+  { queryHeads, kvHeads, headDim } = commonHeads(config, 'calibrate');
 const ids = tokenizer
   .encode(readFileSync(text, 'utf8'))
   .ids.slice(0, Math.min(Number(most), model.config.maxPositions));

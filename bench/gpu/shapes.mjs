@@ -1,4 +1,4 @@
-import { createTokenizer, parseConfig, tensorTypes } from '@kv/checkpoints';
+import { commonHeads, createTokenizer, parseConfig, tensorTypes } from '@kv/checkpoints';
 
 const llama = (name, layers, hidden, ffn, heads, kvHeads, vocab, more = {}) => ({
   name,
@@ -33,7 +33,9 @@ export const shapes = Object.fromEntries(
 
 /** Returns a shape's sizes as the engine and the peer need them. */
 export function sizesOf({ name, config }) {
-  const { layers, queryHeads: H, kvHeads: G, headDim: d, hidden: D, ffn, vocab, tied } = parseConfig(config, name);
+  const all = parseConfig(config, name),
+    { layers, hidden: D, ffn, vocab, tied } = all,
+    { queryHeads: H, kvHeads: G, headDim: d } = commonHeads(all, name);
   const products = [
     [(H + 2 * G) * d, D],
     [D, H * d],

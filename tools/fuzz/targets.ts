@@ -76,7 +76,7 @@ async function readAll(file: CheckpointTensors): Promise<void> {
 }
 
 const decoded = (bytes: Uint8Array): string => new TextDecoder().decode(bytes);
-const SHAPE = { mixers: onlyAttention(1), queryHeads: 2, kvHeads: 1, headDim: 4, vocab: 16 };
+const SHAPE = { mixers: onlyAttention(1, { kvHeads: 1, headDim: 4 }), queryHeads: 2, vocab: 16 };
 
 export const targets: Readonly<Record<string, Target>> = {
   gguf: {

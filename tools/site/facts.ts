@@ -1,3 +1,4 @@
+import { commonHeads } from '@kv/engine';
 /**
  * Facts of every piece and method for their pages, as JSON in the file `KV_FACTS`: from declarations, predictions and
  * runs.
@@ -183,7 +184,7 @@ writeFileSync(
   JSON.stringify({
     tokens: ids.length,
     layers: model.config.layers,
-    heads: model.config.kvHeads,
+    heads: commonHeads(model.config, 'facts').kvHeads,
     recommended: recommendedPolicies,
     pieces,
   }),

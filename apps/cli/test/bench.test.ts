@@ -1,4 +1,4 @@
-import { slotBytes } from '@kv/engine';
+import { slotBytes, commonHeads } from '@kv/engine';
 import { loadModel } from '@kv/models';
 import type { CacheUsage } from '@kv/models';
 import { describe, expect, it } from 'vitest';
@@ -33,7 +33,8 @@ describe('kv bench', () => {
     expect(skipped.find(({ name }) => name === 'peer')?.why).toContain('node-llama-cpp');
     expect(new Set(engines.map(({ engine }) => engine)).size).toBe(engines.length);
     const model = await loadModel('embedded'),
-      { layers, kvHeads, headDim } = model.config;
+      { layers } = model.config,
+      { kvHeads, headDim } = commonHeads(model.config);
     model.destroy();
     for (const { speed, events, cache } of engines) {
       expect(speed.map(({ tokens, turns }) => [tokens, turns.length])).toEqual([

@@ -95,12 +95,12 @@ describe('kv chat', () => {
     expect([code, stderr]).toEqual([0, expect.stringContaining('outstandingSentences keeps 40 slots')]);
   });
   it('takes a quarter of the context, or what fits an eighth of the memory', () => {
-    const config = { mixers: onlyAttention(16), kvHeads: 8, headDim: 64, maxPositions: 131_072 },
+    const config = { mixers: onlyAttention(16, { kvHeads: 8, headDim: 64 }), maxPositions: 131_072 },
       pair = { f32: 2 * 4 * 64, q8: 2 * (64 + 4) } as const;
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 64 }), fc.constantFrom('f32', 'q8'), (gib, cacheForm) => {
         const slot = 16 * 8 * (pair[cacheForm] + 4),
-          budget = defaultBudget({ config: config as Model['config'], cacheForm }, gib * 2 ** 30),
+          budget = defaultBudget({ config: config as unknown as Model['config'], cacheForm }, gib * 2 ** 30),
           slots = budget === '25%' ? 131_072 / 4 : Number(budget);
         expect(slots).toBeLessThanOrEqual(131_072 / 4);
         expect(slots * slot).toBeLessThanOrEqual((gib * 2 ** 30) / 8);

@@ -1,3 +1,4 @@
+import { commonHeads } from '@kv/engine';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { id } from '@kv/core';
@@ -31,8 +32,8 @@ afterAll(() => gpu?.destroy(), 60_000);
 
 const SMALL: ModelConfig = {
   ...SHAPES['llama-3.2-1b'],
-  ...{ layers: 2, queryHeads: 4, kvHeads: 2, headDim: 8, hidden: 32, ffn: 64, vocab: 99 },
-  mixers: onlyAttention(2),
+  ...{ layers: 2, queryHeads: 4, hidden: 32, ffn: 64, vocab: 99 },
+  mixers: onlyAttention(2, { kvHeads: 2, headDim: 8 }),
   ropes: Array(2).fill({ ...SHAPES['llama-3.2-1b'].ropes[0], rotary: 8 }),
 };
 
@@ -238,16 +239,17 @@ describe('at the shape of Llama-3.2-1B', () => {
     ] as const)
       for (const [n, budget] of SIZES) {
         for (const name of ['h2o', 'meanAttention']) {
+          const heads = commonHeads(config);
           const predicted = (options?: { readonly rows: string }): Promise<Prediction> =>
             predict(compile(policyOf(name, options)), config, n, budget, 'f32');
           const [query, kv] = [await predicted(), await predicted({ rows: 'kv' })],
             sums = kv.device!.sums!,
             rows = query.device!.sums!;
-          expect([rows.rows, sums.rows]).toEqual([config.queryHeads, config.kvHeads]);
+          expect([rows.rows, sums.rows]).toEqual([config.queryHeads, heads.kvHeads]);
           expect(sums.waits).toBeLessThanOrEqual(most);
-          expect(sums.waits).toBeCloseTo(1 / config.headDim, 2);
-          expect(rows.waits / sums.waits).toBeLessThanOrEqual(config.queryHeads / config.kvHeads);
-          expect(query.bytes.statistics / kv.bytes.statistics).toBe(config.queryHeads / config.kvHeads);
+          expect(sums.waits).toBeCloseTo(1 / heads.headDim, 2);
+          expect(rows.waits / sums.waits).toBeLessThanOrEqual(config.queryHeads / heads.kvHeads);
+          expect(query.bytes.statistics / kv.bytes.statistics).toBe(config.queryHeads / heads.kvHeads);
         }
       }
   });
@@ -290,7 +292,7 @@ describe('at the shape of Llama-3.2-1B', () => {
     ).toBe(3 * loops(n, 4, 5 * d + 5));
     const of = (name: string): number =>
       all.get(4096)!.find((each) => each.name === name)!.device.select.operations /
-      (LLAMA_1B.layers * LLAMA_1B.kvHeads);
+      (LLAMA_1B.layers * commonHeads(LLAMA_1B).kvHeads);
     expect(of('alpha') / loops(4096, 1024, 2 * 64 + 6)).toBeCloseTo(1, 2); // all else is small compared with it
     expect(of('h2oJoint') / (4 * loops(4096, 3072, 5 * 64 + 5))).toBeCloseTo(1, 2);
   });

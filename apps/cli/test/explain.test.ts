@@ -2,7 +2,7 @@ import { kv } from './terminal.ts';
 import { fileURLToPath } from 'node:url';
 import { compile } from '@kv/core/engine';
 import { sumOf } from '@kv/core/shared';
-import { slotBytes, tokenBytes } from '@kv/engine';
+import { slotBytes, tokenBytes, commonHeads } from '@kv/engine';
 import { generate, loadModel, Sequence } from '@kv/models';
 import { parsePolicy, policy as named } from '@kv/policies';
 import { expect, test } from 'vitest';
@@ -44,7 +44,7 @@ test.each([
         cache.peakBytes,
         ledger.entry('decoded').peak,
       ]);
-      expect(cache.liveBytes).toBe(sumOf(kept.flat()) * slotBytes(form, model.config.headDim));
+      expect(cache.liveBytes).toBe(sumOf(kept.flat()) * slotBytes(form, commonHeads(model.config).headDim));
       sequence.destroy();
       expect(said.notes.filter((line) => line.includes('sliding'))).toEqual(note === undefined ? [] : [note]);
     }
@@ -72,10 +72,10 @@ test.each([
       sequence = new Sequence(model);
     await sequence.prefill(ids, { policy, budget, forget: true });
     const { liveBytes, peakBytes } = sequence.memory.cache,
-      heads = model.config.layers * model.config.kvHeads;
+      heads = model.config.layers * commonHeads(model.config).kvHeads;
     expect(budgets).toEqual(sequence.kept().map((of) => of.map((positions) => positions.length)));
     // a slot a head may be at the coarser level
-    const slack = heads * slotBytes('f32', model.config.headDim);
+    const slack = heads * slotBytes('f32', commonHeads(model.config).headDim);
     for (const [predicted, run] of [
       [bytes.after, liveBytes],
       [bytes.peak, peakBytes],

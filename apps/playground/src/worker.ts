@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import type { Model } from '@kv/models';
-import { fates, recorder, slotModel, type RecordedEvent } from '@kv/engine';
+import { fates, recorder, slotModel, type RecordedEvent, slotRows } from '@kv/engine';
 import { parsePolicy } from '@kv/policies';
 import { formOf, type RunChoice, type DeviceChoice } from './choice.ts';
 import { serveChat } from './chat/serve.ts';
@@ -65,7 +65,9 @@ async function perform(asked: Run, signal: AbortSignal): Promise<void> {
   try {
     const { model } = await load(asked, signal);
     const fed = await promptOf(model, choice),
-      { layers, kvHeads } = slotModel(model.config);
+      config = slotModel(model.config),
+      { layers } = config,
+      kvHeads = slotRows(config) / layers;
     ran = { run: asked, fed, recorded: new Map() };
     send({ type: 'prompt', run, prompt: fed.prompt, layers, kvHeads });
     const open = new Map(

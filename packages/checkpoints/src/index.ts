@@ -6,8 +6,19 @@ export type { Architecture, ArchitectureName } from './config/architectures.ts';
 export { parseConfig } from './config/config.ts';
 export type { AttentionConfig, ModelConfig } from './config/config.ts';
 export { configFromGguf } from './config/gguf-config.ts';
-export { deltaChannels, onlyAttention, slotLayers, stateNumbers } from './config/mixers.ts';
-export type { AttentionMixer, GatedDelta, Mixer, ShortConvolution } from './config/mixers.ts';
+export {
+  commonHeads,
+  deltaChannels,
+  headDims,
+  headsOf,
+  keepsSlots,
+  onlyAttention,
+  slotHeads,
+  slotLayers,
+  slotRows,
+  stateNumbers,
+} from './config/mixers.ts';
+export type { AttentionMixer, GatedDelta, Heads, KvHeads, Mixer, ShortConvolution } from './config/mixers.ts';
 export type { RopeConfig } from './config/rope-config.ts';
 export { TWICE_E2M1, UNEVEN, mxfp4Scale } from './format/blocks.ts';
 export { openGguf } from './format/gguf-shards.ts';

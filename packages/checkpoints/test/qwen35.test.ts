@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { parseConfig, type ModelConfig } from '../src/config/config.ts';
 import { configFromGguf } from '../src/config/gguf-config.ts';
-import { deltaChannels, slotLayers, stateNumbers, type GatedDelta } from '../src/config/mixers.ts';
+import { commonHeads, deltaChannels, slotLayers, stateNumbers, type GatedDelta } from '../src/config/mixers.ts';
 import { readGguf, type GgufFile } from '../src/format/gguf.ts';
 import { dense } from '../src/format/matrix.ts';
 import { readSafetensors } from '../src/format/safetensors.ts';
@@ -58,7 +58,7 @@ describe('the configuration', () => {
     const fields = Object.entries(rest).filter(([name]) => !name.startsWith('linear_') && name !== 'head_dim');
     const config = parseConfig({ ...Object.fromEntries(fields), num_hidden_layers: 9 }, 'c');
     expect(slotLayers(config)).toEqual([3, 7]);
-    expect([config.headDim, config.ropes[3]]).toEqual([256, { theta: 10_000, rotary: 64 }]);
+    expect([commonHeads(config).headDim, config.ropes[3]]).toEqual([256, { theta: 10_000, rotary: 64 }]);
     expect(config.mixers[0]).toEqual({
       kind: 'gatedDelta',
       ...{ keyHeads: 16, valueHeads: 32, keyDim: 128, valueDim: 128, kernel: 4 },
@@ -152,7 +152,8 @@ const halves = (bytes: Uint8Array): Uint16Array => new Uint16Array(Uint8Array.fr
 test('queries and their gates, which alternate in the file, are read apart; the gates come last', async () => {
   const { weights, config, close } = await openCheckpoint(fixture('qwen3_5-biased')),
     file = await readSafetensors(bytesSource(readFileSync(fixture('qwen3_5-biased/model.safetensors')), 'w'));
-  const { queryHeads: H, kvHeads: G, headDim: d, hidden: D } = config,
+  const { hidden: D } = config,
+    { queryHeads: H, kvHeads: G, headDim: d } = commonHeads(config),
     { qkv, bias } = await weights.project(0),
     stored = halves(await file.bytes('model.layers.0.self_attn.q_proj.weight'));
   expect([qkv.outputs, bias?.length]).toEqual([2 * (H + G) * d, 2 * (H + G) * d]);

@@ -1,3 +1,4 @@
+import { slotHeads } from '@kv/checkpoints';
 import { attend, keptLayers, layerAttention, LayerCache, Ledger, type HostDecoder, type Projection } from '@kv/engine';
 
 export interface ProgramRunOptions {
@@ -55,7 +56,7 @@ export async function run(
 
 /** Returns empty caches for every layer of a decoder that keeps slots. */
 export function emptyCaches({ config }: Pick<HostDecoder, 'config'>, ledger: Ledger = new Ledger()): LayerCache[] {
-  return keptLayers(config).slots.map(() => new LayerCache(config.kvHeads, config.headDim, ledger));
+  return slotHeads(config).map(({ kvHeads, headDim }) => new LayerCache(kvHeads, headDim, ledger));
 }
 
 /** Returns max |a - b| over max |b|. */

@@ -16,6 +16,8 @@ export interface AttentionShape {
   /** The layer's number among those that keep slots, and bytes from the first cache to this layer's words. */
   readonly layer: number;
   readonly cache: number;
+  /** Where its queries are recorded, see `queryRanks`. */
+  readonly rank: number;
   /** Whether blocks attend in 8 bits: keys, queries, weights and values. */
   readonly eight: boolean;
 }
@@ -99,7 +101,7 @@ export function attendBlock(
 }
 
 /** Writes the copy of queries that events read. */
-function keepQueries(code: CodeStream, q: BufferSlice, { queryHeads, headDim, layer }: AttentionShape): void {
+function keepQueries(code: CodeStream, q: BufferSlice, { queryHeads, headDim, rank }: AttentionShape): void {
   code.use([[q, code.share]], []);
-  code.put(ops.queries, at(q), q.stride, queryHeads * headDim, layer, modes[code.share]);
+  code.put(ops.queries, at(q), q.stride, queryHeads * headDim, rank, modes[code.share]);
 }

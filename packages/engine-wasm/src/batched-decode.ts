@@ -1,6 +1,6 @@
 import type { Decoder, Angles, HostState, PassOptions } from '@kv/engine';
 import { BatchBarrier, BatchSlot, YIELD_AFTER, keptLayers, rmsNorm, type KeptLayers } from '@kv/engine';
-import { keptOf, nothingKept, PassBuffers } from './pass-buffers.ts';
+import { keptOf, nothingKept, PassBuffers, queryRanks, queryRowNumbers } from './pass-buffers.ts';
 import type { WasmRunnable } from './engine.ts';
 import { alike, compilePass } from './compiled-pass.ts';
 import type { CompiledPass, MixerShape } from './compiled-pass.ts';
@@ -182,7 +182,8 @@ export class BatchedDecode {
     failed: Map<number, unknown>,
   ): void {
     const { config, rows } = this.#decoder,
-      { queryHeads: H, headDim: d } = config,
+      { queryHeads: H } = config,
+      ranks = queryRanks(config),
       { heap } = this.#pool,
       m = requests.length,
       { slots: slotLayers, slotsBefore } = this.#kept,
@@ -227,7 +228,7 @@ export class BatchedDecode {
         ),
     );
     const slots = Math.max(0, ...layers.map(({ cache }) => cache.length)),
-      queries = window === 0 ? 0 : buffers.queries.at(4 * count * m * H * d),
+      queries = window === 0 ? 0 : buffers.queries.at(4 * m * queryRowNumbers(config)),
       { shares, stride } = counted ? buffers.shares(count * m, H, slots) : { shares: 0, stride: 0 };
     this.#pool.call({
       ...{ ...command, queries, window, shares, stride, sums: 0, position: 0 },
@@ -240,8 +241,8 @@ export class BatchedDecode {
     for (let l = first; l < end; l++)
       for (const [r, { layers, context }] of all.entries()) {
         const row = l * m + r;
-        recordObservations(heap, layers[l], config, own[r], context.progress.shift, {
-          queries: queries + 4 * row * H * d,
+        recordObservations(heap, layers[l], H, own[r], context.progress.shift, {
+          queries: queries + 4 * (ranks[l] * m + r) * H * layers[l].cache.headDim,
           window: Math.min(1, window),
           shares: shares + 4 * row * H * stride,
           stride,

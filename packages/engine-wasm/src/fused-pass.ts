@@ -1,3 +1,4 @@
+import { headDims, headsOf, slotHeads } from '@kv/checkpoints';
 import type { Decoder, HostState, KeptLayers, PassOptions, BatchGroup } from '@kv/engine';
 import { keptLayers, rmsNorm, slotModel, YIELD_AFTER, layersTogether } from '@kv/engine';
 import { range } from '@kv/core/shared';
@@ -7,7 +8,7 @@ import { BytecodeWriter } from './bytecode-writer.ts';
 import { writeProgram } from './compile.ts';
 import { placeConvolution } from './convolution-code.ts';
 import { placeDelta, runsDelta } from './delta-code.ts';
-import { cacheBytes, nothingKept, PassBuffers } from './pass-buffers.ts';
+import { cacheBytes, eights, mostKvHeads, nothingKept, PassBuffers, queryRanks } from './pass-buffers.ts';
 import type { WasmRunnable } from './engine.ts';
 import { install, sizesOf } from './install.ts';
 import type { LoadedCode } from './install.ts';
@@ -56,33 +57,39 @@ export class FusedPass {
   readonly #pace = { one: 0, tile: YIELD_AFTER };
 
   readonly #eight: boolean;
-  /** Whether the module supports heads of the widths that attention and delta rules have. */
+  /** Whether the module supports heads of the widths that attention and delta rules have, and no slot has several readers. */
   readonly attends: boolean;
 
   /** @param exact whether attention of blocks stays f32, as that of a token always does */
   constructor(pool: ThreadPool, decoder: Decoder<WasmRunnable>, exact: boolean) {
     [this.pool, this.#decoder, this.#arena] = [pool, decoder, new WeightArena(pool, false)];
     this.store = heapStore(pool);
-    const { queryHeads, kvHeads, headDim, attention } = decoder.config,
-      { all, slots } = keptLayers(decoder.config),
+    const { attention } = decoder.config,
+      { all, slots, readers } = keptLayers(decoder.config),
       { scale, softcap, windows } = attention;
-    const eight = !exact && pool.kernels.eights(headDim) !== 0;
-    this.#eight = eight;
-    this.attends = headDim % 4 === 0 && decoder.layers.every(({ delta }) => !delta || runsDelta(delta));
+    this.#eight = !exact;
+    const each = cacheBytes(mostKvHeads(slotHeads(decoder.config))),
+      ranks = queryRanks(decoder.config);
+    this.attends =
+      headDims(decoder.config).every((headDim) => headDim % 4 === 0) &&
+      readers.length === readers.flat().length && // queries of several layers read one cache layer by layer
+      decoder.layers.every(({ delta }) => !delta || runsDelta(delta));
     this.#mixers = all.map(({ at }, l) => {
       const { convolution, delta, sinks } = decoder.layers[l],
-        state = slots.length * cacheBytes(kvHeads) + 4 * at,
-        window = windows[l] ?? Infinity,
-        heads = { queryHeads, kvHeads, headDim, scale, softcap, window: window === Infinity ? 0 : window };
+        state = slots.length * each + 4 * at,
+        window = windows[l] ?? Infinity;
       if (delta) return { delta: placeDelta(this.#arena, delta, state) };
       if (convolution) return { convolution: placeConvolution(this.#arena, convolution, state) };
+      const heads = headsOf(decoder.config, l);
       return {
         attention: {
           ...heads,
+          ...{ scale, softcap, window: window === Infinity ? 0 : window },
           sinks: sinks ? this.#arena.array(sinks) : 0,
           layer: at,
-          cache: at * cacheBytes(kvHeads),
-          eight,
+          rank: ranks[at],
+          cache: at * each,
+          eight: eights(pool, this.#eight, heads.headDim),
         },
       };
     });

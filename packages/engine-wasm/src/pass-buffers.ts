@@ -1,3 +1,4 @@
+import { slotHeads, type ModelConfig } from '@kv/checkpoints';
 import type { LayerCache, Angles, HostState } from '@kv/engine';
 import type { LoadedCode } from './install.ts';
 import { formNumber } from './store.ts';
@@ -11,8 +12,35 @@ import { GrowableBuffer, ScratchSpace } from './workspace.ts';
 const before = 10,
   listsAt = 4;
 
-/** Bytes of the words that describe a layer's cache. */
+/** Bytes of the words that describe a layer's cache, the same for all layers of a model. @param kvHeads the most that a layer has */
 export const cacheBytes = (kvHeads: number): number => 4 * (before + kvHeads);
+
+/** Returns the most KV heads that a layer has. */
+export const mostKvHeads = (heads: readonly { readonly kvHeads: number }[]): number =>
+  Math.max(0, ...heads.map(({ kvHeads }) => kvHeads));
+
+/** Whether blocks attend in 8 bits over heads of this width. @param eight whether they do where the module can */
+export const eights = ({ kernels }: Pick<ThreadPool, 'kernels'>, eight: boolean, headDim: number): boolean =>
+  eight && kernels.eights(headDim) !== 0;
+
+/**
+ * Returns where the queries of each layer that keeps slots are recorded, in rows of the layer's own width, so that rows of
+ * different widths do not overlap.
+ */
+export function queryRanks(config: Pick<ModelConfig, 'mixers'>): readonly number[] {
+  let end = 0;
+  return slotHeads(config).map(({ headDim }) => {
+    const rank = Math.ceil(end / headDim);
+    end = (rank + 1) * headDim;
+    return rank;
+  });
+}
+
+/** Returns the numbers of one row of recorded queries in all layers together. */
+export function queryRowNumbers({ queryHeads, ...config }: Pick<ModelConfig, 'mixers' | 'queryHeads'>): number {
+  const ranks = queryRanks(config);
+  return queryHeads * Math.max(0, ...slotHeads(config).map(({ headDim }, l) => (ranks[l] + 1) * headDim));
+}
 
 /** A layer, and the address of the lists of slots that its token sees, or of the ranges hidden from a block's rows. */
 interface ShownSlots {
@@ -36,7 +64,7 @@ export class PassBuffers {
   /** What views show to each row. */
   readonly #views: GrowableBuffer[] = [];
 
-  /** @param eight whether blocks attend in 8 bits */
+  /** @param eight whether blocks attend in 8 bits where the module can */
   constructor(pool: ThreadPool, eight: boolean) {
     [this.pool, this.#eight] = [pool, eight];
     this.work = new ScratchSpace(pool);
@@ -100,7 +128,7 @@ export class PassBuffers {
   }
 
   #describe(kept: Kept, shown: readonly ShownSlots[]): number {
-    const each = cacheBytes(kept.caches[0]?.heads ?? 0),
+    const each = bytesOfCache(kept),
       bytes = bytesOf(kept),
       at = this.#caches.at(bytes),
       words = this.pool.heap.words(at, bytes / 4);
@@ -135,7 +163,7 @@ export class PassBuffers {
     return (this.#views[row] ??= new GrowableBuffer(this.pool));
   }
 
-  /** Writes a row's view of a layer, and where it leaves lists, into the words of its caches. */
+  /** Writes a row's view of a layer, and where it leaves lists, into the words of its caches. @param heads the most KV heads that a layer has */
   show(caches: number, heads: number, layer: number, view: number, lists: number): void {
     const at = caches + layer * cacheBytes(heads);
     this.pool.heap.words(at + 4 * listsAt, 2).set([lists, view]);
@@ -168,7 +196,10 @@ export class PassBuffers {
   #packedBytes({ lengths, headDim, values }: LayerCache, m: number): number {
     const { packedBytes } = this.pool.kernels,
       decoded = Number(values.form !== 'f32');
-    return lengths.reduce((sum, n) => sum + packedBytes(Number(this.#eight), headDim, n + m, decoded), 0);
+    return lengths.reduce(
+      (sum, n) => sum + packedBytes(Number(eights(this.pool, this.#eight, headDim)), headDim, n + m, decoded),
+      0,
+    );
   }
 
   free(): void {
@@ -192,13 +223,16 @@ export const keptOf = ({ layers, states }: Pick<HostState, 'layers' | 'states'>)
   states: states.all,
 });
 
+/** Returns the bytes of the words that describe one of its caches. */
+const bytesOfCache = ({ caches }: Pick<Kept, 'caches'>): number =>
+  cacheBytes(Math.max(0, ...caches.map(({ heads }) => heads)));
+
 /** Returns the bytes of the words that describe it: those of each cache, then the address of each state. */
-const bytesOf = ({ caches, states }: Kept): number =>
-  cacheBytes(caches[0]?.heads ?? 0) * caches.length + 4 * states.length;
+const bytesOf = ({ caches, states }: Kept): number => bytesOfCache({ caches }) * caches.length + 4 * states.length;
 
 /** Writes what the kernels read of each cache and state into words. */
 function describe({ caches, states }: Kept, words: Uint32Array): void {
-  const each = cacheBytes(caches[0]?.heads ?? 0) / 4;
+  const each = bytesOfCache({ caches }) / 4;
   words.set(
     states.map(({ byteOffset }) => byteOffset),
     each * caches.length,

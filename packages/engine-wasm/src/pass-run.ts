@@ -1,3 +1,4 @@
+import { headsOf } from '@kv/checkpoints';
 import { sumOf } from '@kv/core/shared';
 import type { Decoder, HostState, PassOptions, WindowColumns } from '@kv/engine';
 import { addColumns, appendLayer, layerAttention, listShown, pauser, slotModel, YIELD_AFTER } from '@kv/engine';
@@ -7,7 +8,7 @@ import { alike } from './compiled-pass.ts';
 import type { CompiledPass } from './compiled-pass.ts';
 import type { WasmRunnable } from './engine.ts';
 import type { BufferSlice } from './layout.ts';
-import { keptOf, type PassBuffers } from './pass-buffers.ts';
+import { keptOf, queryRanks, queryRowNumbers, type PassBuffers } from './pass-buffers.ts';
 import { recordObservations } from './record-observations.ts';
 import { rowsAt } from './rows.ts';
 import type { LoadedLoops } from './loaded-loops.ts';
@@ -236,15 +237,16 @@ export class PassRun {
       });
     for (const [l, { cache }] of caches.layers.entries()) {
       await this.#hooks.between();
-      const { q, k, v, end: projected } = compiled.projected[l];
+      const { q, k, v, end: projected } = compiled.projected[l],
+        { kvHeads, headDim } = headsOf(config, l);
       run(l === 0 ? compiled.starts[0] : compiled.projected[l - 1].end, projected, l);
       const { visible } = await appendLayer(
         caches,
         l,
         {
-          q: this.#row(compiled, q, config.queryHeads),
-          k: this.#row(compiled, k, config.kvHeads),
-          v: this.#row(compiled, v, config.kvHeads),
+          q: this.#row(compiled, q, config.queryHeads * headDim),
+          k: this.#row(compiled, k, kvHeads * headDim),
+          v: this.#row(compiled, v, kvHeads * headDim),
           ...at,
         },
         options,
@@ -263,12 +265,9 @@ export class PassRun {
       for (const l of all.keys()) count[l] = count[l] + 1;
   }
 
-  #row(compiled: CompiledPass, place: BufferSlice, heads: number): Float32Array {
+  #row(compiled: CompiledPass, place: BufferSlice, width: number): Float32Array {
     const { work } = this.buffers;
-    return rowsAt(this.#pool.heap, work.for(compiled.layout), place, 1).data.subarray(
-      0,
-      heads * this.#decoder.config.headDim,
-    );
+    return rowsAt(this.#pool.heap, work.for(compiled.layout), place, 1).data.subarray(0, width);
   }
 
   #call(compiled: CompiledPass, from: number, to: number, at: number, m: number, end = compiled.starts[to]): void {
@@ -278,7 +277,8 @@ export class PassRun {
       [start, stop] = this.#slots(from, to),
       layers = caches.layers.slice(start, stop),
       { config, rows } = this.#decoder,
-      { queryHeads: H, headDim: d } = config,
+      { queryHeads: H } = config,
+      ranks = queryRanks(config),
       rotating = config.ropes.slice(from, to).findIndex(({ rotary }) => rotary > 0),
       [first, last] = this.#frozen;
     // queries that later ones push out of every ring need not be kept
@@ -306,7 +306,7 @@ export class PassRun {
           ? placeViews(buffers, 0, command.caches, loops, caches, views.slice(start, stop))
           : undefined,
       slots = Math.max(0, ...layers.map(({ cache }) => cache.length)),
-      queries = window === 0 ? 0 : buffers.queries.at(4 * caches.layers.length * window * H * d),
+      queries = window === 0 ? 0 : buffers.queries.at(4 * window * queryRowNumbers(config)),
       shares = sums.length > 0 ? buffers.shares(caches.layers.length * sums.length, H, slots) : nowhere;
     // sums count the weights of all rows, so that none goes unread
     const appended = compiled.appended[to - 1],
@@ -327,8 +327,8 @@ export class PassRun {
     for (let l = start; l < stop; l++) {
       const layer = layers[l - start],
         counts = shares.shares + 4 * l * sums.length * H * shares.stride;
-      recordObservations(this.#pool.heap, layer, config, positions, progress.shift, {
-        queries: queries + 4 * l * window * H * d,
+      recordObservations(this.#pool.heap, layer, H, positions, progress.shift, {
+        queries: queries + 4 * ranks[l] * window * H * layer.cache.headDim,
         window,
         shares: counts,
         stride: shares.stride,

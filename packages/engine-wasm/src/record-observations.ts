@@ -1,5 +1,4 @@
 import { addColumns, toHeads } from '@kv/engine';
-import type { ModelConfig } from '@kv/checkpoints';
 import type { LayerMemory } from '@kv/engine';
 import type { Heap } from './heap.ts';
 
@@ -11,16 +10,17 @@ interface WindowQueries {
   readonly stride: number;
 }
 
-/** Records what a layer observes of the rows at these positions. */
+/** Records what a layer observes of the rows at these positions. @param H query heads */
 export function recordObservations(
   heap: Heap,
   layer: LayerMemory,
-  { queryHeads: H, headDim: d }: ModelConfig,
+  H: number,
   positions: Uint32Array,
   shift: number,
   { queries, window, shares, stride }: WindowQueries,
 ): void {
-  const m = positions.length;
+  const m = positions.length,
+    { headDim: d } = layer.cache;
   if (layer.ring) {
     layer.ring.skip(m - window);
     if (window > 0) {

@@ -1,3 +1,4 @@
+import { headDims } from '@kv/checkpoints';
 import { formNames } from '@kv/core/engine';
 import { cpuWith, scratchBytes } from '@kv/cpu/engine';
 import { formOf, createDecoder, hostDecoder, embeddingsOf, HostCaches, Memory } from '@kv/engine';
@@ -21,7 +22,7 @@ export function wasmRuntime(fast: FastModule, options?: WasmEngineOptions): Runt
     name: engine.name,
     async start({ config, weights, tokenizer, sidecar, cache }) {
       const exact = options?.exact === true,
-        cacheForm = formOf(cache, { otherwise: exact ? 'f32' : 'q8', headDim: config.headDim }),
+        cacheForm = formOf(cache, { otherwise: exact ? 'f32' : 'q8', headDims: headDims(config) }),
         prepared = await createDecoder(config, weights, engine),
         { pool } = prepared.head,
         decoder = hostDecoder(prepared, { rowEngine: heapRowEngine(pool) }),
@@ -40,7 +41,7 @@ export function wasmRuntime(fast: FastModule, options?: WasmEngineOptions): Runt
           new Memory(
             new HostCaches(decoder, model, backend, {
               ...rest,
-              form: formOf(form, { otherwise: cacheForm, headDim: config.headDim }),
+              form: formOf(form, { otherwise: cacheForm, headDims: headDims(config) }),
               passes,
             }),
           ),

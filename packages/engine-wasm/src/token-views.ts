@@ -5,7 +5,7 @@ import type { AttentionCounters, HostState, LayerMemory, PassOptions, ViewReads 
 import { slotModel, viewsActing } from '@kv/engine';
 import { boundsOf, joinedContext } from './shown-bounds.ts';
 import type { LoadedLoops } from './loaded-loops.ts';
-import type { PassBuffers } from './pass-buffers.ts';
+import { mostKvHeads, type PassBuffers } from './pass-buffers.ts';
 import { formNumber } from './store.ts';
 
 /** Words of a view before its loops, and words of a loop in it: its own words, and its functions (kernel/show.ts). */
@@ -75,8 +75,13 @@ export function placeViews(
 ): () => ViewReads {
   const { heap, threads } = buffers.pool,
     { windows } = slotModel(caches.context.model.config).attention,
-    [{ at: first }] = views,
-    { queryHeads: H, kvHeads: G, headDim: d } = first,
+    [
+      {
+        at: { queryHeads: H },
+      },
+    ] = views,
+    widest = Math.max(...views.map(({ at: { headDim } }) => headDim)),
+    most = mostKvHeads(caches.layers.map(({ cache }) => ({ kvHeads: cache.heads }))),
     longest = Math.max(...views.map(({ at: { layer } }) => caches.layers[layer].cache.length)),
     stride = 1024 * Math.ceil((longest + 64) / 1024),
     acting = views.flatMap((view) => {
@@ -88,13 +93,13 @@ export function placeViews(
     own = acting.map(({ choice, at }) => (choice ? ownWords(caches, at, choice) : [])),
     scratch = choosing ? 16 * stride + scratchBytes : 0;
   // what the layers share, then what is a layer's own
-  const shared = { q: H * d, scores: choosing ? H * stride : 0, lists: Math.max(H, G) * stride, active: H };
+  const shared = { q: H * widest, scores: choosing ? H * stride : 0, lists: H * stride, active: H };
   // the view, own words of loops, ranges, the table of lists, lengths that loops leave, and numbers read
-  const parts = acting.map(({ ranges, choice }, i) => [
+  const parts = acting.map(({ ranges, choice, at: { kvHeads: G } }, i) => [
       firstLoop + loopWords * (choice?.loops.length ?? 0),
       sumOf(own[i].map(({ length }) => length)),
       2 * ranges.count * G,
-      1 + 2 * Math.max(H, G),
+      1 + 2 * H,
       H,
       H,
     ]),
@@ -108,6 +113,7 @@ export function placeViews(
   const counted: { layer: number; at: number; table: number; read: number }[] = [];
   for (const [i, { at, choice, ranges }] of acting.entries()) {
     const { cache } = caches.layers[at.layer],
+      { kvHeads: G, headDim: d } = at,
       loops = choice?.loops ?? [],
       n = cache.length,
       [, ownAt, rangesAt, table, counts, read] = offsets(to, parts[i]);
@@ -128,7 +134,7 @@ export function placeViews(
     }
     heap.words(rangesAt, 2 * ranges.count * G).set(ranges.words);
     heap.words(table, 1)[0] = choice ? H : G;
-    buffers.show(address, G, at.layer, to, table);
+    buffers.show(address, most, at.layer, to, table);
     counted.push({ layer: at.layer, at: to, table, read });
     to += 4 * sizes[i];
   }

@@ -84,6 +84,7 @@ test.each(modules)(
                 window,
                 sinks: sinks ? arena.array(sinks) : 0,
                 layer: 0,
+                rank: 0,
                 cache: 0,
                 eight,
               },

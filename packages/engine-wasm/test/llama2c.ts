@@ -14,10 +14,8 @@ export async function loadLlama2c(bytes: Uint8Array, engine: Engine): Promise<Ho
   const config: ModelConfig = {
     architecture: 'llama',
     layers,
-    mixers: onlyAttention(layers),
+    mixers: onlyAttention(layers, { kvHeads, headDim }),
     queryHeads,
-    kvHeads,
-    headDim,
     hidden,
     ffn,
     vocab: Math.abs(vocab),

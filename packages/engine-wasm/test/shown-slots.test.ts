@@ -90,6 +90,7 @@ test.each(modules)(
               window: 7,
               sinks: learned ? arena.array(learned) : 0,
               layer: 0,
+              rank: 0,
               cache: 0,
               eight: false,
             },

@@ -160,6 +160,7 @@ test.each(modules)('%s: a token joins a cache of any form, and attends as plain 
             window,
             sinks: sinks ? arena.array(sinks) : 0,
             layer: 0,
+            rank: 0,
             cache: 0,
             eight: false,
           },

@@ -1,3 +1,4 @@
+import { headDims } from '@kv/checkpoints';
 import { KvError } from '@kv/core';
 import { formNames } from '@kv/core/engine';
 import type { Gpu } from '@kv/gpu';
@@ -22,7 +23,7 @@ export function gpuRuntime(gpu: Gpu, options?: GpuRuntimeOptions): Runtime<Runni
   return {
     name: engine.name,
     async start({ config, weights, tokenizer, sidecar, cache }) {
-      const cacheForm = formOf(cache, { otherwise: 'f32', headDim: config.headDim }),
+      const cacheForm = formOf(cache, { otherwise: 'f32', headDims: headDims(config) }),
         decoder = await createDecoder(config, weights, engine),
         model = { config, tokenizer, sidecar, embeddings: embeddingsOf(decoder, tokenizer) };
       return {
@@ -38,7 +39,7 @@ export function gpuRuntime(gpu: Gpu, options?: GpuRuntimeOptions): Runtime<Runni
           return new Memory(
             new DeviceCaches(gpu, decoder, model, {
               ...options,
-              form: formOf(form, { otherwise: cacheForm, headDim: config.headDim }),
+              form: formOf(form, { otherwise: cacheForm, headDims: headDims(config) }),
             }),
           );
         },

@@ -111,29 +111,37 @@ gpuTest('rotation, and the layouts of rows and heads', (gpu) =>
 // exp is within 3 + 2 |x| ULP, which 1 + e^-x passes on in part; gelu's exponent carries 4 roundings of its own;
 // division 2.5 ULP, products 1;
 // the reference's 1 + tanh cancels to 2^-52
-gpuTest('SwiGLU and GeGLU', (gpu) =>
+gpuTest('SwiGLU and GeGLU of columns of the same rows and of rows apart', (gpu) =>
   everywhere(shapes, async (shape) => {
-    const x = view({ ...shape, width: 2 * shape.width });
+    const x = view({ ...shape, width: 2 * shape.width }),
+      other = view(shape, 4);
     for (const [activation, act] of [
       ['silu', silu],
       ['gelu', gelu],
     ] as const) {
-      const got = await first(gpu, (commands) => encodeGated(commands, x.on(commands), shape.m, activation));
-      const inner = x.rows.flatMap((row) => row.slice(0, shape.width)),
-        up = x.rows.flatMap((row) => row.slice(shape.width));
-      near(
-        got,
-        inner.map((g, i) => act(g) * up[i]),
-        (at, want) => {
-          const g = Math.abs(inner[at]),
-            exponent = activation === 'silu' ? g : 1.6 * (g + 0.0448 * g ** 3);
-          return (
-            (3 + 2 * exponent + 4 * (activation === 'gelu' ? exponent : 0) + 8) * 2 ** -23 * Math.abs(want) +
-            2 ** -52 * Math.abs(inner[at] * up[at]) +
-            2 ** -120
-          );
-        },
-      );
+      const inner = x.rows.flatMap((row) => row.slice(0, shape.width));
+      for (const apart of [false, true]) {
+        const got = await first(gpu, (commands) => {
+          const rows = x.on(commands),
+            gate = columns(rows, 0, shape.width),
+            up = apart ? other.on(commands) : columns(rows, shape.width, shape.width);
+          return encodeGated(commands, gate, up, shape.m, activation);
+        });
+        const up = apart ? other.rows.flat() : x.rows.flatMap((row) => row.slice(shape.width));
+        near(
+          got,
+          inner.map((g, i) => act(g) * up[i]),
+          (at, want) => {
+            const g = Math.abs(inner[at]),
+              exponent = activation === 'silu' ? g : 1.6 * (g + 0.0448 * g ** 3);
+            return (
+              (3 + 2 * exponent + 4 * (activation === 'gelu' ? exponent : 0) + 8) * 2 ** -23 * Math.abs(want) +
+              2 ** -52 * Math.abs(inner[at] * up[at]) +
+              2 ** -120
+            );
+          },
+        );
+      }
     }
   }),
 );

@@ -5,8 +5,8 @@ import { numbers } from '@kv/gpu-testing';
 import { policy as policyOf } from '@kv/policies';
 import { topK } from '@kv/selectors-top-k';
 import { generate, loadModel, Sequence, slotScores } from '@kv/models';
-import { Ledger } from '@kv/engine';
-import type { Model, ModelConfig } from '@kv/models';
+import { Ledger, commonHeads } from '@kv/engine';
+import type { Model } from '@kv/models';
 import { expect } from 'vitest';
 import { gpuRuntime } from '../src/index.ts';
 import { attendLayer } from '../src/sequence/layer-attention.ts';
@@ -104,7 +104,8 @@ gpuTest(
           await opened(byKvHead),
           await opened(tova),
         ],
-        { layers, queryHeads: H, kvHeads: G } = device.config;
+        { layers, queryHeads: H } = device.config,
+        { kvHeads: G } = commonHeads(device.config);
       const { dispatches } = await counted(() => plain.step(3));
       const [byQuery, byKv] = [await counted(() => summed.step(3)), await counted(() => grouped.step(3))];
       expect([byQuery.dispatches, byKv.dispatches]).toEqual([dispatches + layers, dispatches + layers]);
@@ -128,11 +129,7 @@ gpuTest(
       { commands } = scope,
       want = new Float64Array(G * tokens);
     const device = { scope, ledger: new Ledger() },
-      layer = new DeviceLayer(
-        { queryHeads: H, kvHeads: G, headDim: d } as ModelConfig,
-        device,
-        new DeviceCache(G, d, device, 'f32'),
-      ),
+      layer = new DeviceLayer({ queryHeads: H, kvHeads: G, headDim: d }, device, new DeviceCache(G, d, device, 'f32')),
       k = numbers(1, tokens * G * d),
       q = numbers(2, tokens * H * d);
     layer.observe({ window: 0, accumulated: 'kv', block: false });

@@ -1,3 +1,4 @@
+import { commonHeads } from '@kv/engine';
 import { freeze } from '@kv/core';
 import { cpu } from '@kv/cpu';
 import { compile } from '@kv/core/engine';
@@ -120,7 +121,8 @@ for (const name of ['snapkvCaote', 'criticalkv', 'quest', 'snapkvMerge'])
 
 gpuTest('pieces read keys and values of one layer at a time as f32, which are freed after each step', (gpu) =>
   both(gpu, fixture('llama'), async (_, device) => {
-    const { layers, kvHeads, headDim } = device.config,
+    const { layers } = device.config,
+      { kvHeads, headDim } = commonHeads(device.config),
       sequence = new Sequence(device, undefined, { cache: 'q8' }),
       { ledger } = sequence.memory,
       use = ledger.use.bind(ledger);

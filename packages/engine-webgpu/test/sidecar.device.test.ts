@@ -1,3 +1,4 @@
+import { commonHeads } from '@kv/engine';
 import { mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -18,7 +19,8 @@ gpuTest(
     for (const file of readdirSync(from)) symlinkSync(join(from, file), join(folder, file));
     try {
       await both(gpu, folder, async (host, device) => {
-        const { layers, kvHeads, headDim } = host.config,
+        const { layers } = host.config,
+          { kvHeads, headDim } = commonHeads(host.config),
           random = (seed: number): Float32Array =>
             Float32Array.from({ length: kvHeads * headDim }, (_, i) => Math.sin(seed + i * i));
         writeFileSync(

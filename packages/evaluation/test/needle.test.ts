@@ -43,8 +43,7 @@ const settings: NeedleSettings = {
 const keeps = (evicts: boolean): RetentionBounds => ({ evicts, least: () => 0 });
 const arms = armsOf(settings, [keeps(false), keeps(true), keeps(true)], {
     ...SHAPE,
-    mixers: onlyAttention(SHAPE.layers),
-    headDim: 8,
+    mixers: onlyAttention(SHAPE.layers, { kvHeads: SHAPE.kvHeads, headDim: 8 }),
   }),
   jobs = jobsOf(settings);
 const never = new AbortController().signal;

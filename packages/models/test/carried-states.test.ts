@@ -1,5 +1,5 @@
 import { certificates } from '@kv/certificates';
-import { referenceEngine, slotModel, stateBytes } from '@kv/engine';
+import { referenceEngine, slotModel, stateBytes, commonHeads } from '@kv/engine';
 import { fixture } from '@kv/model-testing/fixture';
 import { relative } from '@kv/engine-testing/run';
 import { describe, expect, test } from 'vitest';
@@ -83,7 +83,7 @@ describe.each(Object.entries(sizes))('%s', (NAME, numbers) => {
   });
 
   test('a report counts states apart from slots, and certificates and budgets are of layers that keep slots', async () => {
-    const { kvHeads, headDim } = model.config,
+    const { kvHeads, headDim } = commonHeads(model.config),
       slot = 2 * kvHeads * 4 * (2 * headDim + 1);
     const { report } = await generate(model, {
       ids: ids(40),

@@ -17,10 +17,8 @@ describe('parseConfig', () => {
     expect(config).toEqual({
       architecture: 'llama',
       layers: 4,
-      mixers: onlyAttention(4),
+      mixers: onlyAttention(4, { kvHeads: 2, headDim: 16 }),
       queryHeads: 4,
-      kvHeads: 2,
-      headDim: 16,
       hidden: 64,
       ffn: 144,
       vocab: 512,
@@ -146,10 +144,8 @@ describe('checkpointWeights', () => {
   const config: ModelConfig = {
     architecture: 'llama',
     layers: 1,
-    mixers: onlyAttention(1),
+    mixers: onlyAttention(1, { kvHeads: 1, headDim: 2 }),
     queryHeads: 2,
-    kvHeads: 1,
-    headDim: 2,
     hidden: 4,
     ffn: 3,
     vocab: 5,
@@ -223,7 +219,7 @@ describe('checkpointWeights', () => {
     ['a bias missing', () => undefined, { biases: { qkv: true, output: false, ffn: false } }],
     ['a bias', (t) => (t[`${layer}.self_attn.k_proj.bias`] = tensor(2)), {}],
     ['a layer too many', (t) => (t['model.layers.1.input_layernorm.weight'] = tensor(4)), {}],
-    ['a layer too few', () => undefined, { layers: 2, mixers: onlyAttention(2) }],
+    ['a layer too few', () => undefined, { layers: 2, mixers: onlyAttention(2, { kvHeads: 1, headDim: 2 }) }],
     [
       'a number that is not finite',
       (t) => (t['model.norm.weight'] = { dtype: 'F32', shape: [4], bytes: f32Bytes([1, 2, NaN, 4]) }),

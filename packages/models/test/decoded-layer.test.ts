@@ -1,5 +1,5 @@
 import { wasmRuntime } from '@kv/engine-wasm';
-import { hostRuntime, referenceEngine } from '@kv/engine';
+import { hostRuntime, referenceEngine, commonHeads } from '@kv/engine';
 import { reference } from '@kv/model-testing/reference';
 import { describe, expect, test } from 'vitest';
 import { loadModel, Sequence } from '../src/index.ts';
@@ -15,7 +15,8 @@ describe.each([
     '%s reads a cache of 8 bits as f32, one layer at a time',
     async (policy) => {
       const model = await loadModel(reference('data/goldens/llama'), { runtime, cache: 'q8' }),
-        { kvHeads: G, headDim: d, vocab } = model.config,
+        { vocab } = model.config,
+        { kvHeads: G, headDim: d } = commonHeads(model.config),
         ids = Array.from({ length: 150 }, (_, i) => (37 * i) % vocab);
       for (const block of [undefined, 50]) {
         const sequence = new Sequence(model),

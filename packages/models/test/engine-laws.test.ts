@@ -1,7 +1,7 @@
 import { each, engineLaws, type EngineSequence } from '@kv/laws';
 import type { Policy } from '@kv/core';
 import { describe, test } from 'vitest';
-import { floats } from '@kv/engine';
+import { floats, commonHeads } from '@kv/engine';
 import { loadModel, Sequence } from '../src/index.ts';
 import { fixture } from '@kv/model-testing/fixture';
 
@@ -12,7 +12,7 @@ const models = await Promise.all(
 
 /** Adapts a sequence of this package to the laws of engines. */
 function hosted(policy: Policy, sequence: Sequence): EngineSequence {
-  const { kvHeads: G, headDim: d, queryHeads } = sequence.model.config;
+  const { kvHeads: G, headDim: d, queryHeads } = commonHeads(sequence.model.config);
   return {
     async feed(ids) {
       await (sequence.progress.length === 0 ? sequence.prefill(ids, { policies: [policy] }) : sequence.append(ids));

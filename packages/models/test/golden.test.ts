@@ -3,7 +3,7 @@ import { greedy, loadModel } from '../src/index.ts';
 import type { HostModel } from '../src/index.ts';
 import { emptyCaches, relative, run } from '@kv/engine-testing/run';
 import { reference, referenceJson } from '@kv/model-testing/reference';
-import { referenceEngine } from '@kv/engine';
+import { referenceEngine, commonHeads } from '@kv/engine';
 import { modules } from './modules.ts';
 import { wasmEngine } from '@kv/engine-wasm';
 
@@ -39,7 +39,7 @@ describe.each(
   test.each([240, 1, 7, 64])('logits, one key, one value and 16 greedy tokens in blocks of %i', async (block) => {
     const { ids, logits, greedy16, ...want } = golden();
     const layers = emptyCaches(model.decoder),
-      d = model.config.headDim;
+      d = commonHeads(model.config).headDim;
     const rows = await run(model.decoder, layers, ids, { block, want: [0, 100, 239] });
     for (const [i, at] of ['0', '100', '239'].entries()) expect(relative(rows[i], logits[at])).toBeLessThan(1e-4);
     const vector = (part: 'keys' | 'values', layer: number, head: number, slot: number): Float32Array =>

@@ -49,10 +49,8 @@ async function randomModel(layers: number, window: number): Promise<{ model: Mod
   const config = {
     ...base,
     layers,
-    mixers: onlyAttention(layers),
+    mixers: onlyAttention(layers, { kvHeads: G, headDim: d }),
     queryHeads: H,
-    kvHeads: G,
-    headDim: d,
     hidden: D,
     ffn: FFN,
     maxPositions: window,

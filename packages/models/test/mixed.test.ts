@@ -1,3 +1,4 @@
+import { commonHeads } from '@kv/engine';
 import { compose, id, method, type Policy } from '@kv/core';
 import { snapkv, streaming, tova } from '@kv/scorers-attention';
 import { etf, psaw } from '@kv/allocators-schedules';
@@ -152,7 +153,7 @@ test('what a window made unreachable is freed and counted, in blocks as at once,
   const model = models.get('gemma3')!, // of the list above
     { windows } = model.config.attention,
     prompt = ids(40, 5),
-    { kvHeads: G, headDim: d } = model.config;
+    { kvHeads: G, headDim: d } = commonHeads(model.config);
   const whole = await generate(model, { ids: prompt, maxNewTokens: 0, logits: 1 });
   for (const block of [40, 7, 1]) {
     const { report, logits } = await generate(model, { ids: prompt, block, maxNewTokens: 0, logits: 1 }),
@@ -176,7 +177,9 @@ test('budgets are of slots that exist: a share of the prompt, or more than a win
       budget,
       maxNewTokens: 0,
     });
-    expect(report.budgets).toEqual(windows.map((window) => Array(model.config.kvHeads).fill(Math.min(window, 20))));
+    expect(report.budgets).toEqual(
+      windows.map((window) => Array(commonHeads(model.config).kvHeads).fill(Math.min(window, 20))),
+    );
     expect(report.kept.map((heads) => heads.map((positions) => positions.length))).toEqual(report.budgets);
   }
 });

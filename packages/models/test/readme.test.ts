@@ -32,7 +32,9 @@ test('the table of stored forms has the bytes of SmolLM2', () => {
   expect(rows).toEqual(
     Object.keys(cacheForms).map((form) => [
       form,
-      tokenBytes(form as models.CacheForm, { mixers: onlyAttention(30), kvHeads: 3, headDim: 64 }).toLocaleString('en'),
+      tokenBytes(form as models.CacheForm, { mixers: onlyAttention(30, { kvHeads: 3, headDim: 64 }) }).toLocaleString(
+        'en',
+      ),
     ]),
   );
 });

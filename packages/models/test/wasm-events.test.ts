@@ -1,3 +1,4 @@
+import { onlyAttention } from '@kv/checkpoints';
 import fc from 'fast-check';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -62,13 +63,16 @@ test('what reads positions alone runs once for all layers, and in each where it 
 });
 
 test('one layer where its cache is large, a sixth of the layers at most', () => {
-  const shape = { layers: 30, kvHeads: 3, headDim: 64 };
+  const shape = (layers: number): Parameters<typeof layersTogether>[0] => ({
+    layers,
+    mixers: onlyAttention(layers, { kvHeads: 3, headDim: 64 }),
+  });
   for (const [form, counts] of [
     ['f32', [5, 5, 5, 2, 1, 1]],
     ['q8', [5, 5, 5, 5, 4, 1]],
   ] as const)
-    expect([1, 512, 1024, 2048, 4096, 100_000].map((slots) => layersTogether(shape, slots, form))).toEqual(counts);
-  expect(layersTogether({ ...shape, layers: 4 }, 10, 'f32')).toBe(1);
+    expect([1, 512, 1024, 2048, 4096, 100_000].map((slots) => layersTogether(shape(30), slots, form))).toEqual(counts);
+  expect(layersTogether(shape(4), 10, 'f32')).toBe(1);
 });
 
 test('products where numbers lie have the bits of those elsewhere, before and after the memory grew', async () => {

@@ -254,9 +254,9 @@ test('heads of a width that the module does not attend to go layer by layer, and
   const parts = {
       config: {
         ...base,
-        ...{ layers, queryHeads: H, kvHeads: G, headDim: d, hidden: D, ffn, tied: true },
+        ...{ layers, queryHeads: H, hidden: D, ffn, tied: true },
         attention: { scale: d ** -0.5, windows: [] },
-        mixers: onlyAttention(layers),
+        mixers: onlyAttention(layers, { kvHeads: G, headDim: d }),
         ropes: Array.from({ length: layers }, () => ({ ...base.ropes[0], rotary: d })),
       },
       tokenizer,

@@ -73,10 +73,8 @@ test('loading takes at most 1.2 times the weights as held, and one tensor; runni
       {
         ...base,
         layers,
-        mixers: onlyAttention(layers),
+        mixers: onlyAttention(layers, { kvHeads: G, headDim: d }),
         queryHeads: H,
-        kvHeads: G,
-        headDim: d,
         hidden: D,
         ffn: FFN,
         vocab,

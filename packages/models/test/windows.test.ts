@@ -1,3 +1,4 @@
+import { commonHeads } from '@kv/engine';
 import {
   as,
   attentionAccumulated,
@@ -52,7 +53,8 @@ test.each(['mistral', 'gemma2', 'qwen2'])(
   async (name) => {
     const model = await loadModel(fixture(name)),
       { ids } = goldenOutputs(name, '.')[0],
-      { queryHeads: H, kvHeads: G, headDim: d, attention } = model.config;
+      { attention } = model.config,
+      { queryHeads: H, kvHeads: G, headDim: d } = commonHeads(model.config);
     const caches = emptyCaches(model.decoder),
       queries: Float32Array[] = [];
     await run(model.decoder, caches, ids, { watch: (l, { q }) => void (queries[l] = q) });
@@ -134,7 +136,7 @@ test.each(['mistral', 'gemma2', 'qwen2'])(
   async (name) => {
     const model = await loadModel(fixture(name)),
       { ids } = goldenOutputs(name, '.')[0],
-      { queryHeads: H, kvHeads: G } = model.config;
+      { queryHeads: H, kvHeads: G } = commonHeads(model.config);
     for (const make of [h2o, meanAttention]) {
       const ran = await Promise.all(
           (['query', 'kv'] as const).map(async (rows) => {

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { KvError, parsePolicy } from '@kv/core';
 import { settleOwn } from '@kv/core/engine';
-import { formOf, stateBytes, tokenBytes } from '@kv/engine';
+import { formOf, stateBytes, tokenBytes, headDims } from '@kv/engine';
 import type { CacheForm, Model } from '@kv/models';
 import Fastify, { LogController } from 'fastify';
 import type { FastifyBaseLogger, FastifyReply, FastifyRequest } from 'fastify';
@@ -316,7 +316,7 @@ export function createServer(options: ServerOptions): Server {
 /** Returns a model whose caches are stored in this form. @throws KvError for one that it cannot have */
 function storedAs(model: Model, cache: CacheForm | undefined): Model {
   const { cacheForms: forms, cacheForm: otherwise, config } = model,
-    cacheForm = formOf(cache, { forms, otherwise, headDim: config.headDim });
+    cacheForm = formOf(cache, { forms, otherwise, headDims: headDims(config) });
   return { ...model, cacheForm, memory: (options) => model.memory({ ...options, form: options?.form ?? cacheForm }) };
 }
 

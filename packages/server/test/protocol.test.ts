@@ -1,4 +1,4 @@
-import { slotSizes, tokenBytes } from '@kv/engine';
+import { slotSizes, tokenBytes, slotRows } from '@kv/engine';
 import { generate, Sequence } from '@kv/models';
 import type { CacheForm } from '@kv/models';
 import fc from 'fast-check';
@@ -365,7 +365,7 @@ describe('who may ask', () => {
   test('a budget in bytes keeps as many slots as they hold', async () => {
     const model = await embedded(),
       { bytesPerSlot } = slotSizes(model.config, model.cacheForm),
-      rows = model.config.layers * model.config.kvHeads;
+      rows = slotRows(model.config);
     for (const budget of [{ bytes: 8 * bytesPerSlot + 1 }, `${8 * bytesPerSlot}B`, 8]) {
       const { json } = await on.post('/v1/completions', { prompt: text, policy: 'knorm', budget, max_tokens: 1 });
       expect([json.kv.budget, json.usage.kept_slots]).toEqual([budget, 8 * rows]);

@@ -1,6 +1,6 @@
 import { connect } from 'node:net';
 import { fileURLToPath } from 'node:url';
-import { slotBytes, slotModel, slotSizes, snapshotsOfPrefix } from '@kv/engine';
+import { slotBytes, slotModel, slotSizes, snapshotsOfPrefix, commonHeads } from '@kv/engine';
 import { generate, loadModel, Sequence } from '@kv/models';
 import type { CacheForm } from '@kv/models';
 import { catalogue, parsePolicy } from '@kv/policies';
@@ -158,7 +158,7 @@ describe('one memory budget', () => {
     // no more than that, so that more prompts fit
     const full = (cacheForm: CacheForm): number =>
         sequenceBytes({ config, cacheForm }, Array(config.layers).fill(500), 500, {}),
-      slot = (cacheForm: CacheForm): number => slotBytes(cacheForm, config.headDim, true);
+      slot = (cacheForm: CacheForm): number => slotBytes(cacheForm, commonHeads(config).headDim, true);
     for (const form of cacheForms) expect(full(form) / full('f32')).toBeCloseTo(slot(form) / slot('f32'));
   });
   test('where layers carry states, answers count them, and prompts begin with those of a shared prefix', async () => {

@@ -1,3 +1,4 @@
+import { slotHeads } from '@kv/checkpoints';
 import type { Policy } from '@kv/core';
 import { compile } from '@kv/core/engine';
 import { keyValueBytes, slotModel, viewsActing } from '@kv/engine';
@@ -76,8 +77,9 @@ async function underViews(
 ): Promise<ViewRun> {
   const ids = prompts[prompts.length - 1],
     [full, viewed] = [new Sequence(model), new Sequence(model)],
-    { layers, queryHeads, headDim, attention } = slotModel(model.config),
-    pair = keyValueBytes(model.cacheForm, headDim),
+    { layers, queryHeads, attention, ...config } = slotModel(model.config),
+    // a mean over layers, whose heads may differ in width
+    pair = slotHeads(config).reduce((sum, { headDim }) => sum + keyValueBytes(model.cacheForm, headDim), 0) / layers,
     ratios: number[] = [];
   try {
     await full.prefill(ids, { signal });

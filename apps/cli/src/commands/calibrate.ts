@@ -1,3 +1,4 @@
+import { commonHeads } from '@kv/checkpoints';
 import { resolve } from 'node:path';
 import { fitConstants } from '@kv/certificates';
 import { count, KvError, maybe, required, text, whole } from '@kv/core';
@@ -47,15 +48,15 @@ async function calibrate(
   if (out !== undefined) checkWritable(resolve(terminal.cwd, out), out);
   await withHostModel(command, terminal, async (model) => {
     const { config, tokenizer, name } = model,
+      { headDim } = commonHeads(slotModel(config), '--model'),
       {
-        headDim,
         attention: { scale },
         maxPositions,
       } = config,
       ids = tokenizer.encode(read).ids.slice(0, Math.min(tokens, maxPositions)),
       by = scale * Math.sqrt(headDim);
     if (ids.length < 16) throw new KvError('--text', `expected at least 16 tokens of ${name}, got ${ids.length}`);
-    const all = fitConstants(slotModel(config), { sinks });
+    const all = fitConstants({ ...slotModel(config), ...commonHeads(slotModel(config), '--model') }, { sinks });
     await watchLayers(model, ids, {
       queries: (layer, q) =>
         all.queries(

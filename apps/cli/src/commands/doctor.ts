@@ -1,3 +1,4 @@
+import { headDims } from '@kv/checkpoints';
 import { availableParallelism, totalmem } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -142,7 +143,7 @@ async function measured(choice: EngineChoice, path: string, { cwd, signal }: Ter
 
 /** Returns how an engine stores the caches of a model. */
 function cacheOf({ cacheForm: form, cacheForms, config }: Model): CacheFinding {
-  const forms = cacheForms.filter((each) => fitsHeads(each, config.headDim));
+  const forms = cacheForms.filter((each) => fitsHeads(each, headDims(config)));
   return {
     form,
     why:

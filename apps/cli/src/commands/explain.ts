@@ -2,7 +2,7 @@ import { count, KvError, LEVELS, maybe, oneOf } from '@kv/core';
 import type { LevelShares, ResolvedOptions } from '@kv/core';
 import { budgetOption, compile } from '@kv/core/engine';
 import { bytesText } from '@kv/core/shared';
-import { openCheckpoint } from '@kv/checkpoints';
+import { openCheckpoint, headDims } from '@kv/checkpoints';
 import { CACHE, formOf, slotModel } from '@kv/engine';
 import type { Budget, ModelConfig } from '@kv/models';
 import { Command } from 'commander';
@@ -79,7 +79,7 @@ export const explainCommand = (terminal: Terminal): Command =>
               config,
               options.length,
               options.budget,
-              formOf(options.cache, { otherwise: 'q8', headDim: config.headDim }),
+              formOf(options.cache, { otherwise: 'q8', headDims: headDims(config) }),
             ),
           );
         terminal.stdout.write(

@@ -4,7 +4,7 @@ import { compile } from '@kv/core/engine';
 import { certificates, readConstants } from '@kv/certificates';
 import type { Certificates } from '@kv/certificates';
 import { generate } from '@kv/models';
-import { expectNamed } from '@kv/checkpoints';
+import { expectNamed, commonHeads } from '@kv/checkpoints';
 import { recorder, schemas, slotModel } from '@kv/engine';
 import type { GenerateResult, Model } from '@kv/models';
 import { Command } from 'commander';
@@ -188,7 +188,12 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
       certify: options.certify
         ? certificates({
             constants:
-              fitted === undefined ? undefined : readConstants(boundTo(model, fitted), slotModel(model.config)),
+              fitted === undefined
+                ? undefined
+                : readConstants(boundTo(model, fitted), {
+                    ...slotModel(model.config),
+                    ...commonHeads(model.config, '--certify'),
+                  }),
           })
         : undefined,
     });

@@ -1,9 +1,19 @@
+import { headDims, slotHeads } from '@kv/checkpoints';
 import { id, KvError } from '@kv/core';
 import { sumOf } from '@kv/core/shared';
 import type { Budget, BudgetPlan } from '@kv/core';
 import { allowanceOf, compile, formNames, planBudgets } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
-import { expectLevelsFit, fitsHeads, layersTogether, policySizes, slotBytes, waits } from '@kv/engine';
+import {
+  expectLevelsFit,
+  fitsHeads,
+  peakOfEvents,
+  policySizes,
+  slotBytes,
+  slotModel,
+  tokenBytes,
+  waits,
+} from '@kv/engine';
 import type { CacheForm, ModelConfig } from '@kv/models';
 
 /** What a policy makes of the cache of a prompt. */
@@ -27,37 +37,33 @@ export interface CachePrediction {
  */
 export function predictCache(
   policy: CompiledPolicy,
-  config: ModelConfig,
+  model: ModelConfig,
   length: number,
   given: Budget,
   form: CacheForm,
 ): CachePrediction {
+  const config = slotModel(model);
   expectLevelsFit(policy, config);
-  const { layers: L, kvHeads: G, headDim, attention } = config,
+  const { layers: L, attention } = config,
+    heads = slotHeads(config),
     held = Array.from({ length: L }, (_, l) => Math.min(length, attention.windows[l] ?? Infinity)),
-    lengths = held.map((slots) => Array.from({ length: G }, () => slots)),
+    lengths = held.map((slots, l) => Array.from({ length: heads[l].kvHeads }, () => slots)),
     sizes = policySizes(config, form, policy),
     allowance = allowanceOf(policy, given, length, { at: '--budget', sizes }),
     plan = policy.evicts ? planBudgets(policy, allowance, lengths) : undefined,
     budgets = plan?.budgets ?? lengths,
     events = policy.evicts && (policy.levels !== undefined || budgets.some((of, l) => of.some((b) => b < held[l])));
-  const slot = slotBytes(form, headDim), // of one slot before it is demoted
-    kept = events ? sizes.bytesPerSlot / (L * G) : slot,
-    left = budgets.map((heads) => sumOf(heads) * kept),
-    layer = G * length * slot; // a layer with a window holds the whole prompt until its event
-  let peak = L * layer;
-  if (events && !waits(policy)) {
-    const together = layersTogether(config, length, form);
-    peak = 0;
-    for (let l = 0; l < L; l += together)
-      peak = Math.max(peak, sumOf(left.slice(0, l)) + Math.min(together, L - l) * layer);
-  }
+  const slots = heads.map(({ headDim }) => slotBytes(form, headDim)), // of one slot before it is demoted
+    share = events ? sizes.bytesPerSlot / tokenBytes(form, config) : 1,
+    left = budgets.map((of, l) => sumOf(of) * slots[l] * share),
+    whole = heads.map(({ kvHeads }, l) => kvHeads * length * slots[l]); // a layer with a window holds the whole prompt until its event
+  const peak = events && !waits(policy) ? peakOfEvents(model, { whole, left }, length, form) : sumOf(whole);
   return {
     budget: allowance.slots,
     budgets,
     plan,
     events,
-    before: G * sumOf(held) * slot,
+    before: sumOf(held.map((n, l) => heads[l].kvHeads * n * slots[l])),
     after: Math.ceil(sumOf(left)),
     peak: Math.ceil(peak),
   };
@@ -79,7 +85,7 @@ export const otherForms = (
   form: CacheForm,
 ): readonly OtherForm[] =>
   formNames
-    .filter((other) => other !== form && fitsHeads(other, config.headDim))
+    .filter((other) => other !== form && fitsHeads(other, headDims(config)))
     .map((other) => {
       const { before } = predictCache(compile(id), config, length, '100%', other);
       try {

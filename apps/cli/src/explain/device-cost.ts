@@ -1,9 +1,10 @@
+import type { Heads } from '@kv/checkpoints';
 import type { AnySignal } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import type { DispatchCost } from '@kv/gpu';
 import { sum } from '@kv/engine-webgpu';
 import type { ShapeCosts } from '@kv/engine-webgpu';
-import { observationPlan } from '@kv/engine';
+import { joinedHeads, observationPlan } from '@kv/engine';
 import type { ModelConfig } from '@kv/models';
 import { providedZeros } from './zero-inputs.ts';
 
@@ -37,10 +38,10 @@ const NONE: DispatchCost = { dispatches: 0, bytes: 0, operations: 0 };
 const seconds = ({ operations, bytes, dispatches }: DispatchCost): number =>
   Math.max(operations / ADAPTER.operations, bytes / ADAPTER.bytes) + dispatches * ADAPTER.dispatch;
 
-/** Returns the rows of running sums that a layer keeps for these signals, 0 if none reads them. */
+/** Returns the rows of running sums that a layer with these heads keeps for these signals, 0 if none reads them. */
 export function keptSums(
   needs: readonly AnySignal[],
-  { queryHeads, kvHeads }: Pick<ModelConfig, 'queryHeads' | 'kvHeads'>,
+  { queryHeads, kvHeads }: Pick<Heads, 'queryHeads' | 'kvHeads'>,
 ): number {
   const { accumulated } = observationPlan(needs);
   return accumulated ? { query: queryHeads, kv: kvHeads }[accumulated] : 0;
@@ -85,12 +86,13 @@ async function sumsShare(
   length: number,
   costs: ShapeCosts,
 ): Promise<SumsShare | undefined> {
-  const rows = keptSums(needs, config);
+  const heads = joinedHeads(config),
+    rows = Math.max(...heads.map((of) => keptSums(needs, of)));
   if (rows === 0) return undefined;
-  const { layers, kvHeads, headDim, maxPositions } = config,
+  const { maxPositions } = config,
     // the sums of four tokens are counted, which need room after the prompt
     n = Math.max(1, Math.min(length, maxPositions - 4)),
     { waits, follows } = await costs.sums(needs, n),
-    held = 4 * 2 * layers * kvHeads * n * headDim;
+    held = 4 * 2 * n * heads.reduce((sum, { kvHeads, headDim }) => sum + kvHeads * headDim, 0);
   return { rows, waits: waits.bytes / held, follows: follows.bytes / held };
 }

@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import { fitsHeads, tokenBytes } from '@kv/engine';
+import { fitsHeads, tokenBytes, headDims } from '@kv/engine';
 import type { Model } from '@kv/models';
 import { openComputer, type Computer } from '../worker/device.ts';
 import { loadChosen } from '../worker/model.ts';
@@ -45,7 +45,7 @@ export function serveChat(): void {
           context: config.maxPositions,
           cache: cacheForm,
           caches: cacheForms
-            .filter((form) => fitsHeads(form, config.headDim))
+            .filter((form) => fitsHeads(form, headDims(config)))
             .map((form) => ({ form, bytesPerToken: tokenBytes(form, config) })),
           template: chatTemplate?.() !== undefined,
         },

@@ -5,19 +5,18 @@ import { parseMixers, type Mixer } from './mixers.ts';
 import { parseRope, ropesByLayer, type RopeConfig } from './rope-config.ts';
 import { unknownArchitecture } from './unknown-architecture.ts';
 
-/** Shape of a decoder. All counts are positive integers; `queryHeads % kvHeads === 0`; `headDim` is even. */
+/** Shape of a decoder. All counts are positive integers; in every layer `queryHeads % kvHeads === 0` and `headDim` is even. */
 export interface ModelConfig {
   /** Its `model_type`, a row of `architectures`. */
   readonly architecture: ArchitectureName;
   readonly layers: number;
-  /** What mixes the tokens of each layer: attention, or something that keeps a state instead of slots. */
+  /**
+   * What mixes the tokens of each layer: attention, with its KV heads, or something that keeps a state instead of slots. See
+   * `headsOf`.
+   */
   readonly mixers: readonly Mixer[];
-  /** Query heads H of a layer with attention. */
+  /** Query heads H of every layer with attention. */
   readonly queryHeads: number;
-  /** KV heads G of a layer with attention. */
-  readonly kvHeads: number;
-  /** Channels d of a head. */
-  readonly headDim: number;
   /** Width D of the residual stream. */
   readonly hidden: number;
   /** Width of the gated feed-forward layer. */
@@ -121,7 +120,7 @@ export function parseConfig(json: unknown, where: string): ModelConfig {
   const layers = integer(fields, 'num_hidden_layers', where, undefined, mostLayers);
   const vocab = integer(fields, 'vocab_size', where);
   const maxPositions = integer(fields, 'max_position_embeddings', where, kind.defaults.maxPositions);
-  const mixers = parseMixers(kind, fields, { layers, hidden, where }),
+  const mixers = parseMixers(kind, fields, { layers, hidden, heads: { kvHeads, headDim }, where }),
     windows = windowsOf(kind, fields, mixers, where),
     turns = turnsOf(kind, fields, mixers, where),
     { rope, local, listed } = parseRope(fields, { headDim, maxPositions, layers, kind, where });
@@ -136,8 +135,6 @@ export function parseConfig(json: unknown, where: string): ModelConfig {
     layers,
     mixers,
     queryHeads,
-    kvHeads,
-    headDim,
     hidden,
     ffn: ffnOf(kind, fields, named('ffn'), where),
     vocab,

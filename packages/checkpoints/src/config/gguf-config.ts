@@ -19,6 +19,7 @@ import {
   mixersOf,
   onlyAttention,
   type GatedDelta,
+  type KvHeads,
   type Mixer,
   type StateMixer,
 } from './mixers.ts';
@@ -66,6 +67,7 @@ export async function configFromGguf(file: GgufFile): Promise<ModelConfig> {
   if (vocab === undefined) throw missing(where, embed);
   const mixers = layerMixers(kind, attends, keys, {
       hidden,
+      heads: { kvHeads, headDim },
       bias: has(`${names.layer(attends.indexOf(false)).convolution.input}.bias`),
     }),
     first = names.layer(attends.indexOf(true));
@@ -83,14 +85,12 @@ export async function configFromGguf(file: GgufFile): Promise<ModelConfig> {
     layers,
     mixers,
     queryHeads,
-    kvHeads,
-    headDim,
     hidden,
     ffn: keys.integer('feed_forward_length'),
     vocab,
     ropes: ropesByLayer(rope, local, windows, turnsOf(kind, keys, mixers)),
     attention: {
-      scale: keys.positive('attention.scale', scaleOf(name, { layers, hidden, queryHeads, headDim })),
+      scale: keys.positive('attention.scale', scaleOf(name, { layers, hidden, queryHeads }, headDim)),
       ...optional('softcap', caps('attn_logit_softcapping')),
       windows,
       ...(kind.outputGate && { outputGate: true }),
@@ -191,9 +191,9 @@ function layerMixers(
   { mixer }: Architecture,
   attends: readonly boolean[],
   keys: Keys,
-  { hidden, bias }: { readonly hidden: number; readonly bias: boolean },
+  { hidden, bias, heads }: { readonly hidden: number; readonly bias: boolean; readonly heads: KvHeads },
 ): readonly Mixer[] {
-  if (mixer === undefined || attends.every(Boolean)) return onlyAttention(attends.length);
+  if (mixer === undefined || attends.every(Boolean)) return onlyAttention(attends.length, heads);
   const other: StateMixer =
     mixer === 'gatedDelta'
       ? gatedDelta(keys)
@@ -203,7 +203,7 @@ function layerMixers(
           kernel: keys.integer('shortconv.l_cache', undefined, longestKernel, 2),
           bias,
         };
-  return mixersOf(attends, other, keys.where);
+  return mixersOf(attends, other, heads, keys.where);
 }
 
 function gatedDelta(keys: Keys): GatedDelta {
@@ -265,7 +265,8 @@ function turnsOf(kind: Architecture, keys: Keys, mixers: readonly Mixer[]): read
  */
 function scaleOf(
   name: ArchitectureName,
-  { layers, hidden, queryHeads, headDim }: Pick<ModelConfig, 'layers' | 'hidden' | 'queryHeads' | 'headDim'>,
+  { layers, hidden, queryHeads }: Pick<ModelConfig, 'layers' | 'hidden' | 'queryHeads'>,
+  headDim: number,
 ): number {
   const large = (name === 'gemma2' && layers === 46) || (name === 'gemma3_text' && layers === 62);
   return 1 / Math.sqrt(large ? hidden / queryHeads : headDim);
@@ -307,7 +308,12 @@ async function ropeOf(file: GgufFile, kind: Architecture, keys: Keys, headDim: n
       divisors: stretched(await divisors('rope_factors_short.weight')),
       long: { divisors: stretched(await divisors('rope_factors_long.weight')), beyond: original() },
     };
-  if (freqs) return { ...turned, divisors: stretched(await divisors('rope_freqs.weight')) };
+  // files say 1e30 of a pair that does not turn
+  if (freqs)
+    return {
+      ...turned,
+      divisors: stretched((await divisors('rope_freqs.weight')).map((x) => (x > 1e29 ? Infinity : x))),
+    };
   return by === 1 ? turned : { ...turned, divisors: new Array<number>(rotary / 2).fill(by) };
 }
 

@@ -9,9 +9,33 @@ import { boolean, integer, show, type JsonFields } from '../read/fields.ts';
  */
 export type Mixer = AttentionMixer | ShortConvolution | GatedDelta;
 
-/** Attention; its heads, window and RoPE are fields of the configuration. */
-export interface AttentionMixer {
+/** Attention; its query heads, window and RoPE are fields of the configuration. */
+export interface AttentionMixer extends KvHeads {
   readonly kind: 'attention';
+  /**
+   * The earlier layer whose slots it reads, of the same heads and window; it then computes no keys and values.
+   * @defaultValue it has slots of its own
+   */
+  readonly slotsOf?: number;
+  /**
+   * Query heads of all layers that read its slots, in the configuration that policies see, where these layers are one.
+   * @defaultValue those of the configuration
+   */
+  readonly queryHeads?: number;
+}
+
+/** Heads of keys and values; layers of a model may differ in both. */
+export interface KvHeads {
+  /** KV heads G. */
+  readonly kvHeads: number;
+  /** Channels d of a head, of queries too. */
+  readonly headDim: number;
+}
+
+/** Head counts and width of a layer's attention. */
+export interface Heads extends KvHeads {
+  /** Query heads H. */
+  readonly queryHeads: number;
 }
 
 /**
@@ -60,9 +84,53 @@ export interface GatedDelta {
 export const deltaChannels = ({ keyHeads, valueHeads, keyDim, valueDim }: GatedDelta): number =>
   2 * keyHeads * keyDim + valueHeads * valueDim;
 
-/** Returns the layers that keep slots, in order: those with attention. */
-export const slotLayers = ({ mixers }: { readonly mixers: readonly Mixer[] }): readonly number[] =>
-  [...mixers.keys()].filter((layer) => mixers[layer].kind === 'attention');
+/** The mixers of a model's layers. */
+type Mixers = { readonly mixers: readonly Mixer[] };
+
+/** Whether a layer keeps slots of its own: it has attention, and reads no other layer's. */
+export const keepsSlots = (mixer: Mixer): mixer is AttentionMixer =>
+  mixer.kind === 'attention' && mixer.slotsOf === undefined;
+
+/** Returns the layers that keep slots, in order. */
+export const slotLayers = ({ mixers }: Mixers): readonly number[] =>
+  [...mixers.keys()].filter((layer) => keepsSlots(mixers[layer]));
+
+/** Returns the heads of the layers that keep slots, in order. */
+export const slotHeads = ({ mixers }: Mixers): readonly KvHeads[] => mixers.filter(keepsSlots);
+
+/** Returns the KV heads of all layers that keep slots together. */
+export const slotRows = (config: Mixers): number => slotHeads(config).reduce((sum, { kvHeads }) => sum + kvHeads, 0);
+
+/**
+ * Returns the heads that all layers with attention have.
+ * @param name what needs them alike, for the error @defaultValue 'model'
+ * @throws KvError for a model whose layers differ
+ */
+export function commonHeads(config: Mixers & Pick<Heads, 'queryHeads'>, name = 'model'): Heads {
+  const [first, ...others] = slotLayers(config).map((layer) => headsOf(config, layer)),
+    { queryHeads, kvHeads, headDim } = first,
+    text = (of: Heads): string => `${of.queryHeads} query and ${of.kvHeads} KV heads of ${of.headDim} channels`;
+  for (const other of others)
+    if (other.queryHeads !== queryHeads || other.kvHeads !== kvHeads || other.headDim !== headDim)
+      throw new KvError(
+        name,
+        `expected a model whose layers have the same heads, got ${text(first)} and ${text(other)}`,
+      );
+  return first;
+}
+
+/** Returns the different widths of heads in a model. */
+export const headDims = (config: Mixers): readonly number[] => [
+  ...new Set(slotHeads(config).map(({ headDim }) => headDim)),
+];
+
+/** Returns the heads of a layer with attention. @throws KvError for a layer without */
+export function headsOf({ queryHeads, mixers }: Mixers & Pick<Heads, 'queryHeads'>, layer: number): Heads {
+  const mixer = mixers[layer];
+  if (mixer?.kind !== 'attention')
+    throw new KvError('model', `expected layer ${layer} to have attention, got ${mixer?.kind ?? 'no such layer'}`);
+  return { queryHeads: mixer.queryHeads ?? queryHeads, kvHeads: mixer.kvHeads, headDim: mixer.headDim };
+}
 
 /** Returns the numbers of a layer's state; 0 for a layer that keeps slots. */
 export function stateNumbers(mixer: Mixer): number {
@@ -71,9 +139,9 @@ export function stateNumbers(mixer: Mixer): number {
   return (mixer.kernel - 1) * deltaChannels(mixer) + mixer.valueHeads * mixer.keyDim * mixer.valueDim;
 }
 
-/** Returns mixers of layers that all have attention. */
-export const onlyAttention = (layers: number): readonly Mixer[] =>
-  Array.from({ length: layers }, () => ({ kind: 'attention' }));
+/** Returns mixers of layers that all have attention with the same heads. */
+export const onlyAttention = (layers: number, { kvHeads, headDim }: KvHeads): readonly AttentionMixer[] =>
+  Array.from({ length: layers }, () => ({ kind: 'attention', kvHeads, headDim }));
 
 /** The longest kernel of a convolution. */
 export const longestKernel = 256;
@@ -95,11 +163,16 @@ export const layerType: Readonly<Record<StateMixer['kind'], string>> = {
 export function parseMixers(
   { mixer }: Architecture,
   fields: JsonFields,
-  { layers, hidden, where }: { readonly layers: number; readonly hidden: number; readonly where: string },
+  {
+    layers,
+    hidden,
+    heads,
+    where,
+  }: { readonly layers: number; readonly hidden: number; readonly heads: KvHeads; readonly where: string },
 ): readonly Mixer[] {
-  if (mixer === undefined) return onlyAttention(layers);
+  if (mixer === undefined) return onlyAttention(layers, heads);
   const other = mixer === 'gatedDelta' ? gatedDelta(fields, where) : shortConvolution(fields, hidden, where);
-  return mixersOf(attends(other.kind, fields, layers, where), other, where);
+  return mixersOf(attends(other.kind, fields, layers, where), other, heads, where);
 }
 
 function shortConvolution(fields: JsonFields, channels: number, where: string): ShortConvolution {
@@ -147,8 +220,14 @@ export function fitting(mixer: GatedDelta, valueHeads: string, where: string): G
 }
 
 /** Returns mixers by whether each layer has attention. @throws KvError if none has, so that nothing could be kept */
-export function mixersOf(attends: readonly boolean[], other: StateMixer, where: string): readonly Mixer[] {
-  if (attends.includes(true)) return attends.map((attention) => (attention ? { kind: 'attention' } : other));
+export function mixersOf(
+  attends: readonly boolean[],
+  other: StateMixer,
+  { kvHeads, headDim }: KvHeads,
+  where: string,
+): readonly Mixer[] {
+  if (attends.includes(true))
+    return attends.map((attention) => (attention ? { kind: 'attention', kvHeads, headDim } : other));
   const what = other.kind === 'gatedDelta' ? 'a gated delta rule' : 'a short convolution';
   throw new KvError(where, `expected a layer with attention, got ${attends.length} with ${what}`);
 }

@@ -8,7 +8,7 @@ export interface RopeConfig {
   readonly theta: number;
   /** Leading channels of a head that are rotated, as pairs (i, i + rotary / 2); 0 for a layer without positions. */
   readonly rotary: number;
-  /** Divisors of the frequencies, `[rotary / 2]`. @defaultValue 1 */
+  /** Divisors of the frequencies, `[rotary / 2]`; Infinity for a pair that does not turn. @defaultValue 1 */
   readonly divisors?: readonly number[];
   /** Divisors for sequences of more than `beyond` tokens (LongRoPE, arXiv:2402.13753). */
   readonly long?: { readonly divisors: readonly number[]; readonly beyond: number };
@@ -57,6 +57,8 @@ const known: ReadonlySet<string> = new Set([
 
 interface Around {
   readonly headDim: number;
+  /** Width of heads in windowed layers, where it differs. */
+  readonly localHeadDim?: number | undefined;
   readonly maxPositions: number;
   readonly layers: number;
   readonly kind: Architecture;
@@ -70,7 +72,7 @@ interface Around {
  */
 export function parseRope(
   fields: JsonFields,
-  { headDim, maxPositions, layers, kind, where }: Around,
+  { headDim, localHeadDim, maxPositions, layers, kind, where }: Around,
 ): { readonly rope: RopeConfig; readonly local?: RopeConfig; readonly listed?: readonly RopeConfig[] } {
   const name = fields.rope_parameters == null ? 'rope_scaling' : 'rope_parameters';
   const all = fields[name] == null ? {} : object(fields[name], where, name),
@@ -90,10 +92,11 @@ export function parseRope(
     where,
     kind.defaults.rotary ?? 1,
   );
-  if (share > 1 || (share !== 1 && !kind.partialRotary))
+  const proportional = (rope.rope_type ?? rope.type) === 'proportional';
+  if (share > 1 || (share !== 1 && !kind.partialRotary && !proportional))
     throw new KvError(where, `partial_rotary_factor must be ${kind.partialRotary ? 'at most 1' : '1'}, got ${share}`);
-  const rotary = Math.floor(headDim * share);
-  if (rotary % 2 !== 0 && share !== 1)
+  const rotary = proportional ? headDim : Math.floor(headDim * share);
+  if (rotary % 2 !== 0 && share !== 1 && !proportional)
     throw new KvError(where, `partial_rotary_factor must leave an even part of head_dim (${headDim}), got ${share}`);
   const localType = inner.rope_type ?? inner.type ?? 'default';
   if (localType !== 'default')
@@ -105,7 +108,7 @@ export function parseRope(
     rope: turned(theta(rope, 'rope_theta', kind.defaults.theta ?? 10_000)),
     ...(list && { listed: list.map((base) => ropes.get(base)!) }), // of the list's own entry above
     ...(kind.localTheta !== undefined && {
-      local: { theta: theta(inner, 'rope_local_base_freq', kind.localTheta), rotary },
+      local: { theta: theta(inner, 'rope_local_base_freq', kind.localTheta), rotary: localHeadDim ?? rotary },
     }),
   };
 }
@@ -134,14 +137,27 @@ function scaled(
       return { ...plain, divisors: new Array<number>(rotary / 2).fill(positive(rope, 'factor', where)) };
     case 'llama3':
       return { ...plain, divisors: llama3(plain, rope, where) };
+    case 'proportional':
+      return { ...plain, divisors: proportionalDivisors(rotary, fields, rope, where) };
     case 'yarn':
       return yarn(plain, yarnFields(rope, maxPositions, where));
     case 'su':
     case 'longrope':
       return { ...plain, ...longrope(rotary, fields, rope, maxPositions, where) };
     default:
-      throw new KvError(where, `rope_type must be one of default, linear, llama3, yarn, longrope, got ${show(type)}`);
+      throw new KvError(
+        where,
+        `rope_type must be one of default, linear, llama3, proportional, yarn, longrope, got ${show(type)}`,
+      );
   }
+}
+
+/** Gemma 4's: the first pairs turn as in a head that turns whole, the others do not. */
+function proportionalDivisors(rotary: number, fields: JsonFields, rope: JsonFields, where: string): readonly number[] {
+  const from = rope.partial_rotary_factor == null ? fields : rope,
+    turning = Math.floor((positive(from, 'partial_rotary_factor', where, 1) * rotary) / 2),
+    factor = positive(rope, 'factor', where, 1);
+  return Array.from({ length: rotary / 2 }, (_, i) => (i < turning ? factor : Infinity));
 }
 
 /** Parameters of YaRN. */

@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import type { ModelConfig } from '../config/config.ts';
-import { slotLayers } from '../config/mixers.ts';
+import { keepsSlots, slotHeads } from '../config/mixers.ts';
 import { joinedBytes } from '../read/join-bytes.ts';
 
 /** Samples taken from each array, evenly spaced, and bytes of each sample. */
@@ -76,7 +76,9 @@ function* sample(value: unknown): Generator<Uint8Array> {
       const at = Math.floor((i * bytes.length) / PIECES);
       yield bytes.slice(at, at + BYTES);
     }
-  } else if (typeof value === 'object' && value !== null)
+  } else if (typeof value === 'function')
+    return; // reads more on demand
+  else if (typeof value === 'object' && value !== null)
     for (const [name, field] of Object.entries(value)) {
       yield new TextEncoder().encode(name);
       yield* sample(field);
@@ -99,10 +101,16 @@ const portable = (config: ModelConfig): ModelConfig => ({
  * record them.
  */
 function lasting({ ropes, mixers, ...config }: ModelConfig): object {
-  const [rope, ...others] = ropes.map(canonical);
+  const [rope, ...others] = ropes.map(canonical),
+    [{ kvHeads, headDim }, ...rest] = slotHeads({ mixers }),
+    alike = rest.every((heads) => heads.kvHeads === kvHeads && heads.headDim === headDim),
+    kinds = mixers.map((mixer) =>
+      alike && mixer.kind === 'attention' && keepsSlots(mixer) ? { kind: mixer.kind } : mixer,
+    );
   return {
     ...config,
-    ...(slotLayers({ mixers }).length < mixers.length && { mixers }),
+    ...(alike && { kvHeads, headDim }),
+    ...((!alike || slotHeads({ mixers }).length < mixers.length) && { mixers: kinds }),
     ...(others.every((other) => other === rope) ? { rope: ropes[0] } : { ropes }),
   };
 }

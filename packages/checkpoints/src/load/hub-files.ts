@@ -2,7 +2,7 @@ import { ggufChatTemplate } from '../chat/chat-template.ts';
 import { architectures, type ArchitectureName } from '../config/architectures.ts';
 import { ggufTokenizerJson } from '../tokenizer/gguf.ts';
 import type { ModelConfig } from '../config/config.ts';
-import { layerType, type StateMixer } from '../config/mixers.ts';
+import { layerType, slotHeads, type StateMixer } from '../config/mixers.ts';
 import type { JsonFields } from '../read/fields.ts';
 import type { RopeConfig } from '../config/rope-config.ts';
 
@@ -87,7 +87,8 @@ export function configJson(config: ModelConfig): JsonFields {
     kind = architectures[name];
   const own = (l: number): boolean => kind.localTheta !== undefined && Number.isFinite(windows[l]),
     rope = ropes.find(({ rotary }, l) => rotary > 0 && !own(l)) ?? ropes[0],
-    local = ropes.find((_, l) => own(l));
+    local = ropes.find((_, l) => own(l)),
+    [{ kvHeads, headDim }] = slotHeads(config);
   return {
     architectures: [CLASSES[name]],
     model_type: name,
@@ -95,8 +96,8 @@ export function configJson(config: ModelConfig): JsonFields {
     intermediate_size: config.ffn,
     num_hidden_layers: config.layers,
     num_attention_heads: config.queryHeads,
-    num_key_value_heads: config.kvHeads,
-    head_dim: config.headDim,
+    num_key_value_heads: kvHeads,
+    head_dim: headDim,
     vocab_size: config.vocab,
     max_position_embeddings: config.maxPositions,
     [kind.fields.normEps[0]]: config.normEps,
@@ -112,7 +113,7 @@ export function configJson(config: ModelConfig): JsonFields {
     ...(local && { rope_local_base_freq: local.theta }),
     ...(kind.unturned !== undefined && { no_rope_layers: ropes.map(({ rotary }) => (rotary > 0 ? 1 : 0)) }),
     ...(kind.listedThetas && { layer_rope_theta: ropes.map(({ theta, rotary }) => (rotary > 0 ? theta : 0)) }),
-    ...(kind.partialRotary && { partial_rotary_factor: rope.rotary / config.headDim }),
+    ...(kind.partialRotary && { partial_rotary_factor: rope.rotary / headDim }),
     ...(kind.adjustedFfn && { block_auto_adjust_ff_dim: false }),
     ...(kind.mixer && mixersJson(config, kind.mixer)),
     ...(kind.windows !== 'none' && { sliding_window: window ?? null }),
@@ -152,6 +153,16 @@ function mixersJson({ mixers }: ModelConfig, kind: StateMixer['kind']): JsonFiel
 
 function ropeJson({ theta, divisors, long, attentionFactor = 1 }: RopeConfig, maxPositions: number): JsonFields {
   if (divisors === undefined) return { rope_theta: theta };
+  const turning = divisors.filter(Number.isFinite);
+  if (turning.length < divisors.length)
+    return {
+      rope_parameters: {
+        rope_type: 'proportional',
+        rope_theta: theta,
+        partial_rotary_factor: turning.length / divisors.length,
+        ...(turning[0] !== 1 && { factor: turning[0] }),
+      },
+    };
   if (long === undefined && divisors.every((d) => d === divisors[0]))
     return { rope_theta: theta, rope_scaling: { rope_type: 'linear', factor: divisors[0] } };
   return {

@@ -2,7 +2,7 @@ import { architectures } from '../config/architectures.ts';
 import { concatArrays } from '../read/join-bytes.ts';
 import type { ModelConfig } from '../config/config.ts';
 import { deinterleave, separate, stack, type Matrix, type MatrixPart, type Reordering } from '../format/matrix.ts';
-import { deltaChannels, type GatedDelta, type ShortConvolution } from '../config/mixers.ts';
+import { deltaChannels, type AttentionMixer, type GatedDelta, type ShortConvolution } from '../config/mixers.ts';
 import { ggufNames, huggingFaceNames, type LayerNames } from '../config/names.ts';
 import type { CheckpointTensors } from '../format/tensor-file.ts';
 import { tensorReader, type LazyRead, type TensorReader } from '../format/tensor-reader.ts';
@@ -133,7 +133,7 @@ function readWeights(
   config: ModelConfig,
   format: CheckpointFormat,
 ): Weights {
-  const { hidden: D, ffn, vocab, headDim: d, queryHeads: H, kvHeads: G, biases, layers: count, mixers, tied } = config;
+  const { hidden: D, ffn, vocab, queryHeads: H, biases, layers: count, mixers, tied } = config;
   const { fused, qkNorm, norms, gainsFromOne, interleavedInGguf } = architectures[config.architecture];
   const before = norms !== 'after',
     after = norms !== 'before';
@@ -144,7 +144,6 @@ function readWeights(
     return gainsFromOne && !gguf ? then(load, (gains) => gains.map((w) => 1 + w)) : load;
   };
   const gated = config.attention.outputGate === true;
-  const swap = gguf && interleavedInGguf ? deinterleave(d) : undefined;
   /** Products of one input. */
   type Parts = readonly (readonly [name: string, outputs: number, order?: Reordering | undefined])[];
   const product = (parts: Parts, inputs: number): LazyRead<Matrix> =>
@@ -160,7 +159,8 @@ function readWeights(
     /** The product of what it gives: name, inputs, and whether it adds a bias. */
     readonly output: readonly [name: string, inputs: number, bias: boolean];
   }
-  const attention = (at: LayerNames): MixerReads => {
+  const attention = (at: LayerNames, { kvHeads: G, headDim: d }: AttentionMixer): MixerReads => {
+    const swap = gguf && interleavedInGguf ? deinterleave(d) : undefined;
     const qkv: Parts = fused
       ? [[at.qkv, (H + 2 * G) * d]]
       : [gated ? [at.q, 2 * H * d, separate(d)] : [at.q, H * d, swap], [at.k, G * d, swap], [at.v, G * d]];
@@ -227,7 +227,7 @@ function readWeights(
       ...reads
     } =
       mixer.kind === 'attention'
-        ? attention(at)
+        ? attention(at, mixer)
         : mixer.kind === 'gatedDelta'
           ? delta(at, mixer)
           : convolution(at, mixer);

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { parseConfig } from '../../src/config/config.ts';
-import { slotLayers } from '../../src/config/mixers.ts';
+import { slotHeads, slotLayers } from '../../src/config/mixers.ts';
 import { readJson } from '../../src/read/source.ts';
 import { createTokenizer } from '../../src/tokenizer/tokenizer.ts';
 import { fixtureJson } from '@kv/model-testing/fixture';
@@ -32,8 +32,11 @@ test(
         expect(all.filter((x) => !(x >= 0))).toEqual([]);
         expect(all.length).toBeLessThan(10_000 + bytes.length);
         expect(slotLayers(config).length).toBeGreaterThan(0);
-        for (const field of ['layers', 'queryHeads', 'kvHeads', 'headDim', 'hidden', 'vocab'] as const)
+        for (const field of ['layers', 'queryHeads', 'hidden', 'vocab'] as const)
           expect(Number.isInteger(config[field]) && config[field] > 0, field).toBe(true);
+        for (const heads of slotHeads(config))
+          for (const field of ['kvHeads', 'headDim'] as const)
+            expect(Number.isInteger(heads[field]) && heads[field] > 0, field).toBe(true);
         return true;
       },
       inputs(0.14, 700),

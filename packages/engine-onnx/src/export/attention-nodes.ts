@@ -1,3 +1,4 @@
+import type { Heads } from '@kv/checkpoints';
 import type { ModelConfig } from '@kv/checkpoints';
 import { types, type GraphWriter } from '../graph.ts';
 import type { AngleNames } from '../program-graph.ts';
@@ -20,7 +21,10 @@ const present = (layer: number): readonly [string, string] => [`present.${layer}
  * Returns whether GroupQueryAttention supports heads of this size, and rotates them itself in the layers that rotate
  * any.
  */
-export const fits = ({ headDim, ropes }: ModelConfig): { readonly fused: boolean; readonly turning: boolean } => ({
+export const fits = (
+  { ropes }: ModelConfig,
+  { headDim }: Heads,
+): { readonly fused: boolean; readonly turning: boolean } => ({
   fused: headDim % 8 === 0,
   turning: headDim % 16 === 0 && ropes.every(({ rotary }) => rotary % 16 === 0),
 });
@@ -35,7 +39,8 @@ export const slotCount = (graph: GraphWriter, mask: string): string =>
  */
 export function fusedAttention(
   graph: GraphWriter,
-  { queryHeads, kvHeads, attention: { scale, softcap, windows } }: ModelConfig,
+  { attention: { scale, softcap, windows } }: ModelConfig,
+  { queryHeads, kvHeads }: Heads,
   mask: string,
   anglesAt: (layer: number) => AngleNames | undefined,
 ): AttentionNodes {
@@ -64,7 +69,8 @@ export function fusedAttention(
 /** Writes products and a softmax, for heads of any size. A KV head's keys are read once for all of its query heads. */
 export function plainAttention(
   graph: GraphWriter,
-  { queryHeads: H, kvHeads: G, headDim: d, attention: { scale, softcap, windows } }: ModelConfig,
+  { attention: { scale, softcap, windows } }: ModelConfig,
+  { queryHeads: H, kvHeads: G, headDim: d }: Heads,
   mask: string,
   ids: string,
 ): AttentionNodes {

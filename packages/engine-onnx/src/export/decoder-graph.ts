@@ -1,7 +1,7 @@
 import { angleFrequencies, finishProgram, headProgram, projectProgram } from '@kv/engine';
 import type { Program } from '@kv/engine';
 import type { ModelConfig, RopeConfig, Weights } from '@kv/checkpoints';
-import { dense, matrixOf } from '@kv/checkpoints';
+import { dense, matrixOf, commonHeads } from '@kv/checkpoints';
 import { graphWriter, types, type GraphWriter, type ExternalData } from '../graph.ts';
 import { fits, fusedAttention, plainAttention, slotCount } from './attention-nodes.ts';
 import type { WeightForm } from '../product.ts';
@@ -35,7 +35,9 @@ export async function decoderGraph(
   weights: Weights,
   { form, positions, attention, store }: DecoderGraphOptions,
 ): Promise<Uint8Array> {
-  const { layers, queryHeads: H, kvHeads: G, headDim: d, hidden: D, vocab, tied } = config;
+  const { layers, hidden: D, vocab, tied } = config,
+    heads = commonHeads(config, 'export'),
+    { queryHeads: H, kvHeads: G, headDim: d } = heads;
   const graph = graphWriter('decoder', store),
     ids = graph.input('input_ids', [BATCH, NEW], 'int64'),
     mask = graph.input('attention_mask', [BATCH, ALL], 'int64'),
@@ -51,7 +53,7 @@ export async function decoderGraph(
       graph.op('Reshape', [value, graph.op('Concat', [shape, graph.ints(width)], { axis: 0 })]);
   let x = rows(graph.op('Gather', [graph.floats(table, [vocab, D]), ids]));
   if (config.embeddingScale !== 1) x = graph.op('Mul', [x, graph.floats(Float32Array.of(config.embeddingScale), [])]);
-  const can = fits(config),
+  const can = fits(config, heads),
     fused = attention === 'fused' && can.fused,
     inside = byIds === false && fused && can.turning,
     angles = anglesByLayer(
@@ -60,8 +62,8 @@ export async function decoderGraph(
       byIds === false ? () => counted(graph, mask, ids, inside) : () => byIds,
     ),
     attend = fused
-      ? fusedAttention(graph, config, mask, inside ? angles : () => undefined)
-      : plainAttention(graph, config, mask, ids);
+      ? fusedAttention(graph, config, heads, mask, inside ? angles : () => undefined)
+      : plainAttention(graph, config, heads, mask, ids);
   for (let l = 0; l < layers; l++) {
     const before = rowsOnly(projectProgram(l, config, await weights.project(l)), !inside),
       [q, k, v] = body(graph, before, [x], form, angles(l)).map(({ value }, i) => tokens(value, (i === 0 ? H : G) * d));

@@ -1,7 +1,7 @@
 import { KvError, list, number, oneOf } from '@kv/core';
 import type { OptionValues, ResolvedOptions } from '@kv/core';
 import { settleOwn } from '@kv/core/engine';
-import { builtin, embeddedFolder, openCheckpoint, slotLayers, type Checkpoint } from '@kv/checkpoints';
+import { builtin, embeddedFolder, openCheckpoint, slotLayers, type Checkpoint, commonHeads } from '@kv/checkpoints';
 import type { JsonFields, ModelConfig } from '@kv/checkpoints';
 import type { ExternalData } from '../graph.ts';
 import { decoderGraph } from './decoder-graph.ts';
@@ -224,11 +224,10 @@ function externalFiles(
 }
 
 /** Returns the approximate bytes of a model's products and embedding. */
-function weightBytes(
-  { layers, queryHeads, kvHeads, headDim, hidden, ffn, vocab, tied }: ModelConfig,
-  form: ExportForm,
-): number {
-  const products = layers * hidden * ((2 * queryHeads + 2 * kvHeads) * headDim + 3 * ffn) + vocab * hidden,
+function weightBytes(config: ModelConfig, form: ExportForm): number {
+  const { layers, hidden, ffn, vocab, tied } = config,
+    { queryHeads, kvHeads, headDim } = commonHeads(config, 'export'),
+    products = layers * hidden * ((2 * queryHeads + 2 * kvHeads) * headDim + 3 * ffn) + vocab * hidden,
     shared = form === 'f32' && tied ? 0 : vocab * hidden;
   return products * (form === 'f32' ? 4 : 0.625) + shared * 4;
 }

@@ -114,7 +114,7 @@ interface LevelRows {
 function rowsOfLevels(part: CachePart, d: number): LevelRows[] {
   const rows = new Map<string, LevelRows>();
   for (const [level, name] of LEVELS.entries()) {
-    if (!fitsHeads(name, d)) continue;
+    if (!fitsHeads(name, [d])) continue;
     const { keys, values } = cacheForms[name],
       form = part === 'keys' ? keys : values,
       before = part === 'keys' ? 0 : rowWords(keys, d),

@@ -1,7 +1,7 @@
 import { KvError, LEVELS } from '@kv/core';
 import { formNames } from '@kv/core/engine';
 import type { FormName } from '@kv/core';
-import { slotLayers, type ModelConfig } from '@kv/checkpoints';
+import { slotHeads, type ModelConfig } from '@kv/checkpoints';
 
 /**
  * How the rows of keys, or those of values, are stored. A row is the `d` numbers of one slot of one KV head.
@@ -88,16 +88,15 @@ export const slotBytes = (form: StorageForm, headDim: number, rebased = false): 
   keyValueBytes(form, headDim) + (rebased ? 8 : 4);
 
 /** Returns the bytes that a token adds to a full cache: a slot in every KV head of every layer that keeps slots. */
-export const tokenBytes = (
-  form: CacheForm,
-  { mixers, kvHeads, headDim }: Pick<ModelConfig, 'mixers' | 'kvHeads' | 'headDim'>,
-): number => slotLayers({ mixers }).length * kvHeads * slotBytes(form, headDim);
+export const tokenBytes = (form: CacheForm, config: Pick<ModelConfig, 'mixers'>): number =>
+  slotHeads(config).reduce((sum, { kvHeads, headDim }) => sum + kvHeads * slotBytes(form, headDim), 0);
 
 /**
  * Returns the form that a model's caches are stored in.
  * @param asked the form that was asked for, if one was
  * @param forms the forms that the engine stores caches in @defaultValue all
  * @param otherwise the engine's choice; heads that do not fit it are stored as f32
+ * @param headDims the widths of the model's heads
  * @throws KvError for a form that the engine has not, or that heads of this width do not fit
  */
 export function formOf(
@@ -105,34 +104,39 @@ export function formOf(
   {
     forms = formNames,
     otherwise,
-    headDim,
-  }: { readonly forms?: readonly CacheForm[]; readonly otherwise: CacheForm; readonly headDim: number },
+    headDims,
+  }: {
+    readonly forms?: readonly CacheForm[];
+    readonly otherwise: CacheForm;
+    readonly headDims: readonly number[];
+  },
 ): CacheForm {
-  if (asked === undefined) return fitsHeads(otherwise, headDim) ? otherwise : 'f32';
+  if (asked === undefined) return fitsHeads(otherwise, headDims) ? otherwise : 'f32';
   if (!forms.includes(asked))
     throw new KvError('cache', `this engine stores caches as ${forms.join(', ')}, got ${asked}`);
-  if (!fitsHeads(asked, headDim))
+  if (!fitsHeads(asked, headDims))
     throw new KvError(
       'cache',
-      `${asked} stores heads of a multiple of ${multipleOf(asked)} channels, the model's have ${headDim}: use ${headDim % 4 === 0 ? 'q8 or f16' : 'f32'}`,
+      `${asked} stores heads of a multiple of ${multipleOf(asked)} channels, the model's have ${headDims.join(' and ')}: use ${fitsHeads('q8', headDims) ? 'q8 or f16' : 'f32'}`,
     );
   return asked;
 }
 
-/** Whether heads of this width can be stored in a form. */
-export const fitsHeads = (form: CacheForm, headDim: number): boolean => headDim % multipleOf(form) === 0;
+/** Whether heads of these widths can be stored in a form. */
+export const fitsHeads = (form: CacheForm, headDims: readonly number[]): boolean =>
+  headDims.every((headDim) => headDim % multipleOf(form) === 0);
 
 /**
- * Checks that slots of heads of this width can be stored at levels.
+ * Checks that slots of heads of these widths can be stored at levels.
  * @param name the policy or piece that gives them
  * @throws KvError naming the first level that they do not fit
  */
-export function expectLevels(name: string, levels: Iterable<CacheForm>, headDim: number): void {
+export function expectLevels(name: string, levels: Iterable<CacheForm>, headDims: readonly number[]): void {
   for (const level of levels)
-    if (!fitsHeads(level, headDim))
+    if (!fitsHeads(level, headDims))
       throw new KvError(
         name,
-        `${level} stores heads of a multiple of ${multipleOf(level)} channels, the model's have ${headDim}: leave this level out`,
+        `${level} stores heads of a multiple of ${multipleOf(level)} channels, the model's have ${headDims.join(' and ')}: leave this level out`,
       );
 }
 

@@ -1,7 +1,7 @@
 import { LEVELS, meanSlotBytes } from '@kv/core';
 import type { LevelShares, SlotBytes } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
-import { slotLayers, type ModelConfig } from '@kv/checkpoints';
+import { headDims, slotHeads, slotRows, type ModelConfig } from '@kv/checkpoints';
 import { expectLevels, movedForm, slotBytes, tokenBytes, type CacheForm } from './form.ts';
 
 /** Whether a policy moves kept slots together, which then have rotations of their own. */
@@ -16,13 +16,13 @@ export const movesTogether = ({ hooks }: Pick<CompiledPolicy, 'hooks'>): boolean
  * the cache's form where no shares are known
  */
 export function slotSizes(
-  config: Pick<ModelConfig, 'mixers' | 'kvHeads' | 'headDim'>,
+  config: Pick<ModelConfig, 'mixers'>,
   form: CacheForm,
   moved = false,
   levels: readonly LevelShares[] = [],
 ): SlotBytes {
   const own = LEVELS.indexOf(form),
-    heads = slotLayers(config).length * config.kvHeads,
+    heads = slotRows(config),
     bytesOf = (other: CacheForm): number => tokenBytes(other, config),
     // a slot at a level finds its numbers by a word
     coarse = levels.some(
@@ -30,7 +30,10 @@ export function slotSizes(
     ),
     each = coarse
       ? (meanSlotBytes(levels, (level) => bytesOf(LEVELS[Math.max(own, LEVELS.indexOf(level))])) ?? bytesOf(form))
-      : heads * slotBytes(moved ? movedForm(form) : form, config.headDim);
+      : slotHeads(config).reduce(
+          (sum, { kvHeads, headDim }) => sum + kvHeads * slotBytes(moved ? movedForm(form) : form, headDim),
+          0,
+        );
   return {
     form,
     bytesPerSlot: Math.ceil(each) + 4 * (Number(moved) + Number(coarse)) * heads,
@@ -41,10 +44,10 @@ export function slotSizes(
 /** Checks that a model's heads can be stored at the levels of a policy. @throws KvError naming a level that they do not fit */
 export function expectLevelsFit(
   { levels = [] }: Pick<CompiledPolicy, 'levels'>,
-  { headDim }: Pick<ModelConfig, 'headDim'>,
+  config: Pick<ModelConfig, 'mixers'>,
 ): void {
   const used = LEVELS.filter((level) => levels.some((shares) => (shares[level] ?? 0) > 0));
-  expectLevels('policy', used, headDim);
+  expectLevels('policy', used, headDims(config));
 }
 
 /** Returns `slotSizes` under a policy: whether it moves slots, and the levels that it gives. */

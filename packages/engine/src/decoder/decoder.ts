@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import type { ModelConfig, Matrix, Weights } from '@kv/checkpoints';
-import { denseRows, ownBytes, slotLayers } from '@kv/checkpoints';
+import { denseRows, headsOf, ownBytes, slotLayers } from '@kv/checkpoints';
 import { createAngles } from './angles.ts';
 import type { Angles, Engine, PreparedProgram, Program, Runnable, WeightRows } from './program.ts';
 import { deltaRule, type DeltaRule } from './gated-delta.ts';
@@ -86,9 +86,6 @@ export async function createDecoder<R extends PreparedProgram>(
     vocab,
     embeddingScale,
     layers: count,
-    queryHeads,
-    kvHeads,
-    headDim,
     attention: { softcap, outputGate = false, learnedSinks = false },
   } = config;
   /** Whether programs may be prepared with a layer's attention. */
@@ -101,12 +98,13 @@ export async function createDecoder<R extends PreparedProgram>(
     return runnable;
   };
   const prepareLayer = async (
+    l: number,
     finish: Program,
     next: Program | undefined,
   ): Promise<readonly [finish: R, next: R | undefined]> => {
     if (!fused || engine.prepareLayer === undefined) return [await prepare(finish), next && (await prepare(next))];
     const layer = await engine.prepareLayer(
-      { queryHeads, kvHeads, headDim, ...(softcap !== undefined && { softcap }) },
+      { ...headsOf(config, l), ...(softcap !== undefined && { softcap }) },
       finish,
       next,
     );
@@ -143,6 +141,7 @@ export async function createDecoder<R extends PreparedProgram>(
     for (let l = 0; l < count; l++) {
       const rest = await weights.finish(l);
       const [finish, next] = await prepareLayer(
+        l,
         finishProgram(l, config, rest),
         l + 1 < count ? await projecting(l + 1) : undefined,
       );

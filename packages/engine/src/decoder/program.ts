@@ -1,4 +1,4 @@
-import type { Matrix } from '@kv/checkpoints';
+import type { Heads, Matrix } from '@kv/checkpoints';
 
 /** A value of a program: m rows of `width` f32 numbers, one row per token. */
 export interface RowsValue {
@@ -101,11 +101,8 @@ export interface Runnable extends PreparedProgram {
 /** Rows `from` to `from + count` of a weight as f32, `[count, inputs]`. */
 export type WeightRows = (from: number, count: number) => Float32Array;
 
-/** Head counts and width of attention, the same in every layer. */
-export interface HeadLayout {
-  readonly queryHeads: number;
-  readonly kvHeads: number;
-  readonly headDim: number;
+/** Head counts and width of a layer's attention. */
+export interface HeadLayout extends Heads {
   /** Caps scores to `cap * tanh(score / cap)`. @defaultValue no cap */
   readonly softcap?: number;
 }

@@ -1,3 +1,4 @@
+import { headsOf, keepsSlots } from '@kv/checkpoints';
 import type { ConvolutionWeights, ModelConfig, Matrix, FinishWeights, ProjectWeights } from '@kv/checkpoints';
 import type { Instruction, Program, RowsValue } from './program.ts';
 
@@ -31,17 +32,23 @@ function writer(): {
 }
 
 /**
- * Returns the program before attention: x `[m, D]` to queries `[H, m, d]`, keys and values `[G, m, d]`, and, where heads have
- * an output gate, to gates `[m, H * d]` before their sigmoid.
+ * Returns the program before attention: x `[m, D]` to queries `[H, m, d]`, keys and values `[G, m, d]`, unless the layer
+ * reads another's slots, and, where heads have an output gate, to gates `[m, H * d]` before their sigmoid.
  */
 export function projectProgram(
   layer: number,
-  { hidden, queryHeads: H, kvHeads: G, headDim, normEps, ropes, attention: { outputGate } }: ModelConfig,
+  config: ModelConfig,
   { norm, qkv, bias, qNorm, kNorm }: ProjectWeights,
 ): Program {
-  const { instructions, value, ...write } = writer();
+  const { instructions, value, ...write } = writer(),
+    {
+      hidden,
+      normEps,
+      attention: { outputGate },
+    } = config,
+    { queryHeads: H, kvHeads: G, headDim } = headsOf(config, layer);
   const x = value(hidden),
-    { rotary } = ropes[layer];
+    { rotary } = config.ropes[layer];
   const fused = write.linear('qkv', write.norm(x, norm, normEps), qkv, bias);
   const heads = (from: number, count: number, gain: Float32Array | undefined, turn: boolean): RowsValue => {
     let part = value(count * headDim);
@@ -53,10 +60,12 @@ export function projectProgram(
     instructions.push({ op: 'heads', x: part, headDim, out });
     return out;
   };
-  const outputs = [heads(0, H, qNorm, true), heads(H, G, kNorm, true), heads(H + G, G, undefined, false)];
+  const outputs = [heads(0, H, qNorm, true)],
+    own = keepsSlots(config.mixers[layer]);
+  if (own) outputs.push(heads(H, G, kNorm, true), heads(H + G, G, undefined, false));
   if (outputGate) {
     const gate = value(H * headDim);
-    instructions.push({ op: 'columns', x: fused, from: (H + 2 * G) * headDim, out: gate });
+    instructions.push({ op: 'columns', x: fused, from: (own ? H + 2 * G : H) * headDim, out: gate });
     outputs.push(gate);
   }
   return { name: `project ${layer}`, inputs: [x], instructions, outputs };

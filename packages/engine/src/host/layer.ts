@@ -1,4 +1,4 @@
-import type { ModelConfig } from '@kv/checkpoints';
+import type { Heads } from '@kv/checkpoints';
 import { LayerCache } from '../cache/layer-cache.ts';
 import type { CacheForm } from '../cache/form.ts';
 import { hostStore, type Store } from '../cache/storage.ts';
@@ -31,17 +31,17 @@ export class LayerMemory {
 
   /** @param store allocates the cache, the states, the queries and the indexes @defaultValue arrays of their own */
   constructor(
-    config: ModelConfig,
+    heads: Heads,
     ledger: Ledger,
     {
       store = hostStore,
       form,
-      cache = new LayerCache(config.kvHeads, config.headDim, ledger, { store, form }),
+      cache = new LayerCache(heads.kvHeads, heads.headDim, ledger, { store, form }),
     }: { readonly cache?: LayerCache; readonly store?: Store | undefined; readonly form?: CacheForm | undefined } = {},
   ) {
     [this.#ledger, this.#store] = [ledger, store];
     this.cache = cache;
-    this.states = new StateStore(config, ledger, store);
+    this.states = new StateStore(heads, ledger, store);
     this.windowStats = new WindowStatsCache(ledger);
   }
 
@@ -64,7 +64,7 @@ export class LayerMemory {
   /** Starts recording what the plan asks for; what is recorded already goes on. */
   observe(
     { window, accumulated, block }: ObservationPlan,
-    { queryHeads: H, kvHeads: G, headDim: d }: ModelConfig,
+    { queryHeads: H, kvHeads: G, headDim: d }: Heads,
     ledger: Ledger,
   ): void {
     if (window > 0 && !this.ring) this.ring = new QueryRing(window, H, d, ledger, this.#store);
@@ -103,8 +103,8 @@ export class LayerMemory {
   }
 
   /** @param upTo copies only the slots before this position, of a plain layer */
-  fork(config: ModelConfig, ledger: Ledger, upTo: number): LayerMemory {
-    const copy = new LayerMemory(config, ledger, { cache: this.cache.fork(ledger, 0, upTo), store: this.#store });
+  fork(heads: Heads, ledger: Ledger, upTo: number): LayerMemory {
+    const copy = new LayerMemory(heads, ledger, { cache: this.cache.fork(ledger, 0, upTo), store: this.#store });
     if (this.ring) copy.ring = this.ring.fork(ledger);
     if (this.accumulated) copy.accumulated = this.accumulated.fork(ledger);
     if (this.block) copy.block = this.block.fork(ledger);
@@ -113,7 +113,7 @@ export class LayerMemory {
     return copy;
   }
 
-  saved({ queryHeads: H }: ModelConfig): LayerSnapshot {
+  saved({ queryHeads: H }: Pick<Heads, 'queryHeads'>): LayerSnapshot {
     const { cache, ring, accumulated, block, states, aligned } = this;
     return {
       lengths: [...cache.lengths],
@@ -132,13 +132,13 @@ export class LayerMemory {
   /** Restores saved numbers into an empty layer. */
   restore(
     { lengths, slots, ring, accumulated, block, states, aligned }: LayerSnapshot,
-    config: ModelConfig,
+    heads: Heads,
     ledger: Ledger,
   ): void {
     this.cache.restore(lengths, slots);
     this.observe(
       { window: ring?.window ?? 0, accumulated: accumulated?.rows, block: block !== undefined },
-      config,
+      heads,
       ledger,
     );
     if (ring) this.ring!.restore(ring); // made by observe

@@ -1,3 +1,4 @@
+import { headDims } from '@kv/checkpoints';
 import { cpu } from '@kv/cpu';
 import { formNames, settleOwn } from '@kv/core/engine';
 import { scratchBytes } from '@kv/cpu/engine';
@@ -27,7 +28,7 @@ export function hostRuntime(options: HostOptions): Runtime<RunningHostModel> {
   return {
     name: engine.name,
     async start({ config, weights, cache, ...parts }) {
-      const form = formOf(cache, { otherwise: 'f32', headDim: config.headDim }),
+      const form = formOf(cache, { otherwise: 'f32', headDims: headDims(config) }),
         decoder = hostDecoder(await createDecoder(config, weights, engine), engine);
       return hostRunning(decoder, { config, ...parts }, { backend, cacheForm: form });
     },
@@ -49,7 +50,7 @@ export function hostRunning(
       new Memory(
         new HostCaches(decoder, model, own, {
           ...options,
-          form: formOf(form, { otherwise: cacheForm, headDim: config.headDim }),
+          form: formOf(form, { otherwise: cacheForm, headDims: headDims(config) }),
         }),
       ),
     scratchBytes,

@@ -1,3 +1,4 @@
+import { headsOf } from '@kv/checkpoints';
 import type { LayerContext } from '@kv/core';
 import type { ModelConfig } from '@kv/checkpoints';
 import { slotModel } from '../decoder/keeps.ts';
@@ -87,16 +88,15 @@ export class SlotCounts {
 
   /** Returns what pieces may know of a layer, or will once `ahead` more tokens have been generated. */
   layerContext(layer: number, { budget }: ActivePolicy, ahead = 0): LayerContext {
-    const { layers, queryHeads, kvHeads, headDim, attention } = this.#config,
+    const { layers, attention } = this.#config,
+      heads = headsOf(this.#config, layer),
       { slots: held, aligned } = this.#layers.of(layer),
       { decoded, promptLength, length } = this.#progress,
       slots = held + ahead;
     return {
       layer,
       layers,
-      queryHeads,
-      kvHeads,
-      headDim,
+      ...heads,
       ...(attention.learnedSinks && { learnedSinks: true }),
       step: decoded + ahead,
       promptLength,
@@ -104,7 +104,7 @@ export class SlotCounts {
       slots,
       aligned,
       budget: budget?.slots ?? slots,
-      selectRows: kvHeads,
+      selectRows: heads.kvHeads,
     };
   }
 

@@ -1,5 +1,5 @@
 import { KvError, LEVELS } from '@kv/core';
-import { slotLayers, stateNumbers } from '@kv/checkpoints';
+import { slotHeads, stateNumbers } from '@kv/checkpoints';
 import { expectLevels, storedForms, type StorageForm } from '../cache/form.ts';
 import { levelOf, recordRows, recordsOf } from '../cache/records.ts';
 import { decodeRecords } from '../cache/record-rows.ts';
@@ -10,24 +10,29 @@ import type { SavedManifest } from './manifest.ts';
 /** Checks a manifest's counts against the model's. @throws KvError naming what does not fit. */
 export function checkCounts(
   { form, tokens, shift, layers, carried = [], promptLength }: SavedManifest,
-  { mixers, kvHeads: G, headDim }: CacheShape,
+  { mixers }: CacheShape,
   where: string,
 ): void {
-  const L = slotLayers({ mixers }).length,
+  const heads = slotHeads({ mixers }),
+    L = heads.length,
     numbers = mixers.filter(({ kind }) => kind !== 'attention').map(stateNumbers);
   if (carried.length !== numbers.length || carried.some((count, i) => count !== numbers[i]))
     throw new KvError(
       where,
       `expected states of ${numbers.length} layers, of [${numbers}] numbers, got ${carried.length}, of [${carried.slice(0, 64)}]`,
     );
-  if (layers.length !== L || layers.some(({ lengths }) => lengths.length !== G))
-    throw new KvError(where, `expected ${L} layers of ${G} KV heads, got another number`);
+  if (layers.length !== L || layers.some(({ lengths }, l) => lengths.length !== heads[l].kvHeads))
+    throw new KvError(
+      where,
+      `expected ${L} layers of ${[...new Set(heads.map(({ kvHeads }) => kvHeads))].join(' and ')} KV heads, got another number`,
+    );
   if (tokens === 0 || promptLength > tokens || (shift ?? 0) > tokens)
     throw new KvError(
       where,
       `expected a prompt and a shift within its tokens, got ${promptLength} and ${shift ?? 0} of ${tokens}`,
     );
-  for (const { lengths, ring, event, states, levels } of layers) {
+  for (const [l, { lengths, ring, event, states, levels }] of layers.entries()) {
+    const { kvHeads: G, headDim } = heads[l];
     const most = { slot: Math.max(...lengths), position: tokens };
     if (states.some(({ spec: { kind }, columns }) => (kind === 'slot' || kind === 'position') && columns > most[kind]))
       throw new KvError(where, 'a state must not cover more slots or tokens than the cache holds');
@@ -43,7 +48,7 @@ export function checkCounts(
       const used = LEVELS.filter((_, level) => levels[level] > 0);
       if (used.some((level) => levelOf(level) < levelOf(form)))
         throw new KvError(where, `expected levels no finer than ${form}, got ${used[0]}`);
-      expectLevels(where, used, headDim);
+      expectLevels(where, used, [headDim]);
     }
     if (event && event.kept.length !== G)
       throw new KvError(where, `expected kept slots of ${G} KV heads, got ${event.kept.length}`);
@@ -57,10 +62,11 @@ export function checkCounts(
 export function checkNumbers(
   { form, tokens, shift, layers }: SavedManifest,
   arrays: SavedArrays,
-  { vocab, headDim }: CacheShape,
+  { vocab, mixers }: CacheShape,
   where: string,
 ): void {
-  const next = tokens - (shift ?? 0),
+  const heads = slotHeads({ mixers }),
+    next = tokens - (shift ?? 0),
     fail = (name: string, want: string, got: unknown, at: number): never => {
       throw new KvError(where, `${name} must ${want}, got ${String(got)} at ${at}`);
     };
@@ -97,7 +103,8 @@ export function checkNumbers(
   }
   below('tokens', vocab);
   for (const [l, { lengths, aligned, ring, event, levels }] of layers.entries()) {
-    const at = `layers.${l}.`,
+    const { headDim } = heads[l],
+      at = `layers.${l}.`,
       positions = numbers(`${at}positions`);
     ascend(`${at}positions`, lengths, tokens);
     if (levels) {

@@ -2,7 +2,7 @@ import { id } from '@kv/core';
 import { allowanceOf, compile, isState, settleOwn, union } from '@kv/core/engine';
 import type { OptionValues } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
-import { fileSource, expectNamed } from '@kv/checkpoints';
+import { fileSource, expectNamed, slotHeads, type KvHeads } from '@kv/checkpoints';
 import { policyOf } from '../policy-text.ts';
 import { LOAD_CACHE } from '../options.ts';
 import type { Rows } from '../cache/encode.ts';
@@ -54,7 +54,7 @@ export async function loadCache(
     window: window ?? manifest.window,
   });
   try {
-    memory.restore(snapshotOf(manifest, arrays, config.headDim));
+    memory.restore(snapshotOf(manifest, arrays, slotHeads(config)));
     const { tokens } = manifest,
       last = lastEvent(manifest, arrays, levelOf(memory.cache.form)),
       given = budget ?? (manifest.bytes === undefined ? undefined : { bytes: manifest.bytes }),
@@ -105,7 +105,7 @@ function lastEvent({ form, layers }: SavedManifest, arrays: SavedArrays, least: 
   };
 }
 
-function snapshotOf(manifest: SavedManifest, arrays: SavedArrays, headDim: number): Snapshot {
+function snapshotOf(manifest: SavedManifest, arrays: SavedArrays, heads: readonly KvHeads[]): Snapshot {
   const floats = (name: string): Float32Array => arrays.get(name) as Float32Array,
     whole = (name: string): Uint32Array => arrays.get(name) as Uint32Array;
   const bytes = (name: string): Uint8Array => {
@@ -113,7 +113,7 @@ function snapshotOf(manifest: SavedManifest, arrays: SavedArrays, headDim: numbe
     return array ? new Uint8Array(array.buffer, array.byteOffset, array.byteLength) : new Uint8Array(0);
   };
   const rows = (form: RowForm, name: string): Rows => ({ form, codes: bytes(name), scales: bytes(`${name}.scales`) });
-  const slots = (at: string, leveled: boolean): Slots => {
+  const slots = (at: string, leveled: boolean, headDim: number): Slots => {
     const { form } = manifest,
       [positions, rotations] = [whole(`${at}positions`), whole(`${at}rotations`)];
     if (!leveled)
@@ -146,7 +146,7 @@ function snapshotOf(manifest: SavedManifest, arrays: SavedArrays, headDim: numbe
         return {
           lengths,
           aligned,
-          slots: slots(at, levels !== undefined),
+          slots: slots(at, levels !== undefined, heads[l].headDim),
           ...(ring && {
             ring: {
               ...ring,

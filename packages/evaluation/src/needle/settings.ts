@@ -106,7 +106,7 @@ export interface RetentionBounds {
 export const armsOf = (
   { policies, budgets, cache: forms, modes }: NeedleSettings,
   compiled: readonly RetentionBounds[],
-  config: Pick<ModelConfig, 'mixers' | 'kvHeads' | 'headDim'>,
+  config: Pick<ModelConfig, 'mixers'>,
 ): readonly NeedleArm[] =>
   modes.flatMap((mode) =>
     policies.flatMap((_, policy) =>

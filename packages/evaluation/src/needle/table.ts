@@ -1,3 +1,4 @@
+import { headDims } from '@kv/checkpoints';
 import { KvError } from '@kv/core';
 import type { OptionValues } from '@kv/core';
 import { compile, expectBudget, settleOwn } from '@kv/core/engine';
@@ -54,7 +55,7 @@ export async function needleTable(
       'tokens',
       `expected at most ${most}, so that prompt and answer fit the context of ${name}, got ${tokens}`,
     );
-  for (const form of rest.cache) formOf(form, { otherwise: form, headDim: config.headDim });
+  for (const form of rest.cache) formOf(form, { otherwise: form, headDims: headDims(config) });
   const arms = armsOf(settings, compiled, config),
     jobs = jobsOf(settings);
   checkFits(arms, compiled, config);

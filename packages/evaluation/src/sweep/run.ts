@@ -1,3 +1,4 @@
+import { headDims } from '@kv/checkpoints';
 import { KvError } from '@kv/core';
 import { compile, expectBudget } from '@kv/core/engine';
 import { formOf, policySizes } from '@kv/engine';
@@ -194,7 +195,7 @@ export async function checkAsked(
   for (const { policy: text, budget, cache = EXACT } of await armsOf(sweep, tasks, names)) {
     const policy = compile(await policyOf(text, names)),
       { config } = subject;
-    formOf(cache, { otherwise: cache, headDim: config.headDim });
+    formOf(cache, { otherwise: cache, headDims: headDims(config) });
     if (budget !== undefined)
       expectBudget(policy, budget, {
         at: 'budgets',

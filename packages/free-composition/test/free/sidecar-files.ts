@@ -1,3 +1,4 @@
+import { commonHeads } from '@kv/engine';
 import { mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -80,7 +81,8 @@ export async function withFiles(
   });
   for (const file of readdirSync(folder)) symlinkSync(join(folder, file), join(path, file));
   const model = await loadModel(path, options);
-  for (const [name, file] of sidecarFiles(model.config)) writeFileSync(join(path, name), file);
+  for (const [name, file] of sidecarFiles({ ...model.config, ...commonHeads(model.config) }))
+    writeFileSync(join(path, name), file);
   return { path, model };
 }
 

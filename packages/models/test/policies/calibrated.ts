@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { loadModel } from '../../src/index.ts';
-import { watchLayers } from '@kv/engine';
+import { watchLayers, commonHeads } from '@kv/engine';
 import type { HostModel } from '../../src/index.ts';
 import { QUERY_STATISTICS_FILE, queryMoments, queryStatisticsFile } from '@kv/scorers-expected-attention';
 import { Q_FILTERS_FILE, qFiltersFile, queryDirections } from '@kv/scorers-keys';
@@ -16,7 +16,8 @@ export async function calibrated(
   const calibratedFolder = mkdtempSync(join(tmpdir(), 'kv-calibrated-'));
   for (const file of readdirSync(folder)) symlinkSync(join(folder, file), join(calibratedFolder, file));
   const model = await loadModel(calibratedFolder),
-    { layers, queryHeads, kvHeads, headDim } = model.config;
+    { layers } = model.config,
+    { queryHeads, kvHeads, headDim } = commonHeads(model.config);
   const all = Array.from({ length: layers }, () => ({
     turned: calibration(queryHeads, headDim),
     moments: queryMoments(queryHeads, headDim),

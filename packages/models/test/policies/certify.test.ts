@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { certificates, droppedMass, fitConstants, sharingBound } from '@kv/certificates';
 import type { Certificates, Constants } from '@kv/certificates';
 import { generate, loadModel } from '../../src/index.ts';
-import { watchLayers } from '@kv/engine';
+import { watchLayers, commonHeads } from '@kv/engine';
 import type { HostModel, ObservedRow } from '../../src/index.ts';
 import { parsePolicy } from '@kv/policies';
 import { llamaGolden } from './goldens.ts';
@@ -32,7 +32,7 @@ async function watched(text: string, options: object, constants?: Constants) {
   return { rows, report, found: report.certificates as Certificates };
 }
 const heads = (): number => model.config.queryHeads,
-  group = (h: number): number => Math.floor((h * model.config.kvHeads) / heads());
+  group = (h: number): number => Math.floor((h * commonHeads(model.config).kvHeads) / heads());
 
 describe('certificates in the report', () => {
   test("an eviction: every query head's newest weights over what was there, and what stays", async () => {
@@ -110,7 +110,7 @@ describe('certificates in the report', () => {
     expect(exact.found.surrogate!.variation.max).toBeLessThan(1e-4);
   });
   test('PSAW and ETF by constants that were fitted on a calibration run', async () => {
-    const all = fitConstants(model.config, { sinks: 4 });
+    const all = fitConstants({ ...model.config, ...commonHeads(model.config) }, { sinks: 4 });
     await watchLayers(model, ids, all);
     const constants = all.take(ids.length),
       { found, rows } = await watched('psaw(phi=0.2) ∘ etf(psi=0.2,reuse=kv)', { maxNewTokens: 3 }, constants),

@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { cadence, compose } from '@kv/core';
 import { compile } from '@kv/core/engine';
 import { generate, loadModel, Sequence } from '../../src/index.ts';
-import { watchLayers, slotScores } from '@kv/engine';
+import { watchLayers, slotScores, commonHeads } from '@kv/engine';
 import type { HostModel } from '../../src/index.ts';
 import { confidence, detectorFile, embedding, learned, readDetector, sponsorship } from '@kv/scorers-sponsorship';
 import type { Detector } from '@kv/scorers-sponsorship';
@@ -340,14 +340,14 @@ test('TriAttention on a real model: queries turned back from what attention read
   await watchLayers(model, ids, {
     queries: (l, q, { rotary, cos, sin }) => {
       if (l === 0) {
-        const one = calibration(model.config.queryHeads, model.config.headDim);
+        const one = calibration(model.config.queryHeads, commonHeads(model.config).headDim);
         one.add({ q, cos, sin, half: rotary / 2 });
         seen.push(one.take().mean);
       }
     },
   });
   const { q } = await decoder.project(0, decoder.embed(ids), new Uint32Array(ids.length)); // no rotation at position 0
-  const d = model.config.headDim;
+  const d = commonHeads(model.config).headDim;
   for (let h = 0; h < model.config.queryHeads; h++)
     flat.push(
       Float32Array.from(

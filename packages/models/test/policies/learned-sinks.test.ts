@@ -1,3 +1,4 @@
+import { commonHeads } from '@kv/engine';
 /** What policies read of a model whose heads have learned sinks: kept slots of the first layer, worked out in float64. */
 import { compose, type Policy } from '@kv/core';
 import { caote } from '@kv/scorers-caote';
@@ -10,7 +11,8 @@ import { loadModel, Sequence } from '../../src/index.ts';
 
 const model = await loadModel(fixture('granite_swa')),
   weights = halfWeights(fixture('granite_swa/model.safetensors')),
-  { queryHeads: H, kvHeads: G, headDim: d, hidden: D, normEps, embeddingScale, attention } = model.config;
+  { queryHeads: H, kvHeads: G, headDim: d } = commonHeads(model.config),
+  { hidden: D, normEps, embeddingScale, attention } = model.config;
 
 type Row = readonly number[];
 const dot = (a: Row, b: Row): number => a.reduce((sum, x, i) => sum + x * b[i], 0);

@@ -10,7 +10,13 @@ import {
   snapshotsOfPrefix,
   stateBytes,
   waits,
+  headDims,
+  joinedHeads,
+  slotHeads,
+  type Heads,
+  type KvHeads,
 } from '@kv/engine';
+
 import type { Model, ModelConfig } from '@kv/models';
 import type { SequenceRequest } from './job.ts';
 import type { SequencePolicy } from './sequence-policy.ts';
@@ -85,11 +91,13 @@ export function sequenceBytes(
   tokens: number,
   sequencePolicy: SequencePolicy,
 ): number {
-  const { queryHeads: H, kvHeads: G, headDim: d, hidden: D, maxPositions } = config,
+  const { hidden: D, maxPositions } = config,
+    heads = joinedHeads(config),
+    mostHeads = Math.max(...heads.map(({ queryHeads }) => queryHeads)),
     needs = recordedSignals(sequencePolicy),
     { window, accumulated, block } = observationPlan(needs),
     hidden = needs.some((signal) => signal.hidden);
-  const rows =
+  const rows = ({ queryHeads: H, kvHeads: G }: Heads): number =>
     (accumulated === 'kv' ? G : accumulated ? H : 0) +
     (block ? H : 0) +
     needs
@@ -98,31 +106,37 @@ export function sequenceBytes(
   const grown = (n: number): number => Math.ceil(1.25 * n) + 2,
     { policy } = sequencePolicy,
     moves = tokens > maxPositions || (policy !== undefined && movesTogether(policy)),
-    slot = slotBytes(moves ? movedForm(form) : form, d, true),
-    cache = (n: number): number => G * n * slot,
+    cache = (n: number, { kvHeads, headDim }: KvHeads): number =>
+      kvHeads * n * slotBytes(moves ? movedForm(form) : form, headDim, true),
+    most = (bytes: (n: number, of: Heads) => number): number => Math.max(...slots.map((n, l) => bytes(n, heads[l]))),
     // what pieces read, one layer at a time, where it is not stored as they read it
-    decoded = form === 'f32' || needs.length === 0 ? 0 : 8 * G * d * Math.max(...slots),
-    statistics = 4 * rows * grown(tokens);
+    decoded = form === 'f32' || needs.length === 0 ? 0 : most((n, { kvHeads, headDim }) => 8 * kvHeads * headDim * n),
+    statistics = (of: Heads): number => 4 * rows(of) * grown(tokens);
   const loops = sequencePolicy.policy?.hooks('view').flatMap(({ chooses }) => chooses?.loops ?? []) ?? [],
     // what loops keep about keys, and the scores, lists and scratch of the layer that chooses
-    indexes = (n: number): number =>
+    indexes = (n: number, { kvHeads: G, headDim: d }: KvHeads): number =>
       loops.reduce(
         (sum, { index }) => sum + (index ? 4 * G * (Math.ceil(n / index.slots) + 1) * index.numbers(d) : 0),
         0,
       ),
-    choosing = loops.length === 0 ? 0 : 4 * (2 * H + 4 * mostThreads) * (Math.max(...slots) + 2048);
+    choosing = loops.length === 0 ? 0 : 4 * (2 * mostHeads + 4 * mostThreads) * (Math.max(...slots) + 2048);
   const all = slots.reduce(
-    (sum, n) => sum + cache(grown(n)) + indexes(grown(n)) + statistics + 4 * window * (H * d + 1 + H),
+    (sum, n, l) =>
+      sum +
+      cache(grown(n), heads[l]) +
+      indexes(grown(n), heads[l]) +
+      statistics(heads[l]) +
+      4 * window * (heads[l].queryHeads * (heads[l].headDim + 1) + 1),
     0,
   );
   return (
     all +
     (1 + snapshotsOfPrefix) * stateBytes(config) +
-    cache(Math.max(...slots)) +
-    indexes(Math.max(...slots)) +
+    most(cache) +
+    most(indexes) +
     decoded +
     choosing +
-    statistics +
+    most((_, of) => statistics(of)) +
     (hidden ? 8 * tokens * D : 0)
   );
 }
@@ -146,13 +160,12 @@ export function requestBytes({ ids, sequencePolicy, limits, n }: SequenceRequest
  * Returns the bytes that forward passes need in addition to all sequences: the rows of one prompt part in a layer,
  * logits, and attention's work space.
  */
-export function scratchBytes(
-  { hidden: D, ffn, queryHeads: H, kvHeads: G, headDim: d, vocab, maxPositions }: ModelConfig,
-  part: number,
-  running: number,
-): number {
-  const row = 4 * (4 * D + 2 * (H + 2 * G) * d + 3 * ffn);
-  return part * row + 2 * 4 * running * vocab + 4 * maxPositions * (2 * d + 64);
+export function scratchBytes(config: ModelConfig, part: number, running: number): number {
+  const { hidden: D, ffn, queryHeads: H, vocab, maxPositions } = config,
+    heads = slotHeads(config),
+    projected = Math.max(...heads.map(({ kvHeads, headDim }) => (H + 2 * kvHeads) * headDim)),
+    row = 4 * (4 * D + 2 * projected + 3 * ffn);
+  return part * row + 2 * 4 * running * vocab + 4 * maxPositions * (2 * Math.max(...headDims(config)) + 64);
 }
 
 /**

@@ -1,4 +1,4 @@
-import { slotModel, stepTogether } from '@kv/engine';
+import { slotRows, stepTogether } from '@kv/engine';
 import type { Model } from '@kv/models';
 import { promptScores } from '../protocol/logprobs.ts';
 import { cancelledRefusal, Refusal, refusalOf } from '../protocol/refusal.ts';
@@ -274,7 +274,7 @@ export class Scheduler {
         .lengths()
         .flat()
         .reduce((sum, n) => sum + n, 0),
-      { layers, kvHeads } = slotModel(this.#model.config);
+      rows = slotRows(this.#model.config);
     if (usage) {
       usage.keptSlots += kept;
       const { liveBytes, peakBytes } = sequence.memory.cache,
@@ -285,7 +285,7 @@ export class Scheduler {
         peakBytes: Math.max(cache.peakBytes, peakBytes),
       };
       for (const note of sequence.stats.notes) usage.notes.add(note);
-      usage.droppedSlots += sequence.progress.length * layers * kvHeads - kept;
+      usage.droppedSlots += sequence.progress.length * rows - kept;
     }
     job.choices = job.choices.filter((other) => other !== choice);
     this.caches.releaseAnswer(choice, keep && !this.#closing);
