@@ -6,8 +6,8 @@ export type { Architecture, ArchitectureName } from './config/architectures.ts';
 export { parseConfig } from './config/config.ts';
 export type { AttentionConfig, ModelConfig } from './config/config.ts';
 export { configFromGguf } from './config/gguf-config.ts';
-export { deltaChannels, onlyAttention, slotLayers, stateNumbers } from './config/mixers.ts';
-export type { AttentionMixer, GatedDelta, Mixer, ShortConvolution } from './config/mixers.ts';
+export { deltaChannels, onlyAttention, slotLayers, spaceChannels, stateNumbers } from './config/mixers.ts';
+export type { AttentionMixer, GatedDelta, Mixer, ShortConvolution, StateSpace } from './config/mixers.ts';
 export type { RopeConfig } from './config/rope-config.ts';
 export { TWICE_E2M1, UNEVEN, mxfp4Scale } from './format/blocks.ts';
 export { openGguf } from './format/gguf-shards.ts';
@@ -28,7 +28,14 @@ export { blobsOf, openCheckpoint } from './load/load.ts';
 export type { Checkpoint } from './load/load.ts';
 export { sidecarBlob, sidecarFile, sidecars } from './load/sidecar.ts';
 export { checkpointWeights, shapeWeights } from './load/weights.ts';
-export type { ConvolutionWeights, DeltaWeights, FinishWeights, ProjectWeights, Weights } from './load/weights.ts';
+export type {
+  ConvolutionWeights,
+  DeltaWeights,
+  FinishWeights,
+  ProjectWeights,
+  SpaceWeights,
+  Weights,
+} from './load/weights.ts';
 export { builtin } from './read/builtin.ts';
 export { OPEN } from './options.ts';
 export type { OpenOptions } from './options.ts';
