@@ -7,6 +7,7 @@ import { BytecodeWriter } from './bytecode-writer.ts';
 import { writeProgram } from './compile.ts';
 import { placeConvolution } from './convolution-code.ts';
 import { placeDelta, runsDelta } from './delta-code.ts';
+import { placeSpace, runsSpace } from './space-code.ts';
 import { cacheBytes, nothingKept, PassBuffers } from './pass-buffers.ts';
 import type { WasmRunnable } from './engine.ts';
 import { install, sizesOf } from './install.ts';
@@ -56,7 +57,7 @@ export class FusedPass {
   readonly #pace = { one: 0, tile: YIELD_AFTER };
 
   readonly #eight: boolean;
-  /** Whether the module supports heads of the widths that attention and delta rules have. */
+  /** Whether the module supports heads of the widths that attention, delta rules and state spaces have. */
   readonly attends: boolean;
 
   /** @param exact whether attention of blocks stays f32, as that of a token always does */
@@ -68,13 +69,16 @@ export class FusedPass {
       { scale, softcap, windows } = attention;
     const eight = !exact && pool.kernels.eights(headDim) !== 0;
     this.#eight = eight;
-    this.attends = headDim % 4 === 0 && decoder.layers.every(({ delta }) => !delta || runsDelta(delta));
+    this.attends =
+      headDim % 4 === 0 &&
+      decoder.layers.every(({ delta, space }) => (!delta || runsDelta(delta)) && (!space || runsSpace(space)));
     this.#mixers = all.map(({ at }, l) => {
-      const { convolution, delta, sinks } = decoder.layers[l],
+      const { convolution, delta, space, sinks } = decoder.layers[l],
         state = slots.length * cacheBytes(kvHeads) + 4 * at,
         window = windows[l] ?? Infinity,
         heads = { queryHeads, kvHeads, headDim, scale, softcap, window: window === Infinity ? 0 : window };
       if (delta) return { delta: placeDelta(this.#arena, delta, state) };
+      if (space) return { space: placeSpace(this.#arena, space, state) };
       if (convolution) return { convolution: placeConvolution(this.#arena, convolution, state) };
       return {
         attention: {

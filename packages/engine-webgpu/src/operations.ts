@@ -67,12 +67,25 @@ export function encodeEmbedding(
   return out;
 }
 
-/** Records the RMS normalisation of every run of `gain [size]` numbers of m rows. */
-export function encodeNorm(commands: Commands, x: DeviceRowView, m: number, gain: Tensor, eps: number): DeviceRowView {
+/** Records the RMS normalisation of every run of `size` numbers of m rows; `gain` is of one run, or of those of a row. */
+export function encodeNorm(
+  commands: Commands,
+  x: DeviceRowView,
+  m: number,
+  gain: Tensor,
+  eps: number,
+  size: number = gain.shape[0],
+): DeviceRowView {
   const out = fresh(commands, m, x.width),
-    size = gain.shape[0],
-    runs = x.width / size;
-  dispatch(commands, rmsNorm, { x: readRows(x, m), gain, out: out.tensor }, { ...at(x), runs, size, eps }, m * runs);
+    runs = x.width / size,
+    gains = gain.shape[0];
+  dispatch(
+    commands,
+    rmsNorm,
+    { x: readRows(x, m), gain, out: out.tensor },
+    { ...at(x), runs, size, gains, eps },
+    m * runs,
+  );
   return out;
 }
 
