@@ -21,11 +21,11 @@ export const runsDelta = ({ keyDim, valueDim }: Pick<DeltaRule, 'keyDim' | 'valu
 /** Returns the shape of a layer's delta rule, with its constants in the arena's memory. */
 export const placeDelta = (
   arena: WeightArena,
-  { taps, decay, timeBias, gain, ...rule }: DeltaRule,
+  { taps, bias, decay, timeBias, gain, ...rule }: DeltaRule,
   state: number,
 ): DeltaShape => ({
   ...rule,
-  taps: arena.array(joined(taps, new Float32Array(rule.channels))),
+  taps: arena.array(joined(taps, bias)),
   rule: arena.array(joined(decay, timeBias, gain)),
   state,
 });

@@ -22,12 +22,12 @@ export const runsSpace = ({ stateDim, headDim }: Pick<SpaceRule, 'stateDim' | 'h
 /** Returns the shape of a layer's state space, with its constants in the arena's memory. */
 export const placeSpace = (
   arena: WeightArena,
-  { taps, bias, decay, timeBias, skip, ...rule }: SpaceRule,
+  { taps, bias, constants, ...rule }: SpaceRule,
   state: number,
 ): SpaceShape => ({
   ...rule,
   taps: arena.array(joined(taps, bias)),
-  rule: arena.array(joined(decay, timeBias, skip)),
+  rule: arena.array(constants),
   state,
 });
 

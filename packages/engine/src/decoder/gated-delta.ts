@@ -11,6 +11,8 @@ export interface DeltaRule extends Pick<GatedDelta, 'keyHeads' | 'valueHeads' | 
   readonly channels: number;
   /** `[L, channels]`; the last row is of the token itself. */
   readonly taps: Float32Array;
+  /** `[channels]` of zeros, that of its convolution. */
+  readonly bias: Float32Array;
   /** `[valueHeads]` */
   readonly decay: Float32Array;
   readonly timeBias: Float32Array;
@@ -33,6 +35,7 @@ export function deltaRule(
   return {
     ...{ keyHeads, valueHeads, keyDim, valueDim, length, channels, eps, keyHeadOf },
     taps: tapByTap(kernel, channels),
+    bias: new Float32Array(channels),
     decay: decay.slice(),
     timeBias: timeBias.slice(),
     gain: gain.slice(),

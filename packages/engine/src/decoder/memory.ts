@@ -2,14 +2,9 @@ import { silu } from './f32.ts';
 import { convolveColumn, type ConvolutionKernel } from './short-convolution.ts';
 
 /** Returns a token's channels after the convolution and SiLU; its column joins those that `state` begins with. */
-export function activatedColumn(
-  column: Float32Array,
-  kernel: Pick<ConvolutionKernel, 'length' | 'channels' | 'taps'> & { readonly bias?: Float32Array },
-  state: Float32Array,
-): Float32Array {
-  const { bias } = kernel,
-    sums = convolveColumn(column, kernel, state);
-  return (bias ? sums.map((sum, c) => sum + bias[c]) : sums).map(silu);
+export function activatedColumn(column: Float32Array, kernel: ConvolutionKernel, state: Float32Array): Float32Array {
+  const { bias } = kernel;
+  return convolveColumn(column, kernel, state).map((sum, c) => silu(Math.fround(sum + bias[c])));
 }
 
 /**

@@ -13,10 +13,8 @@ export interface SpaceRule extends Pick<StateSpace, 'heads' | 'headDim' | 'group
   readonly taps: Float32Array;
   /** `[channels]` of the convolution, zeros where there is none. */
   readonly bias: Float32Array;
-  /** `[heads]` */
-  readonly decay: Float32Array;
-  readonly timeBias: Float32Array;
-  readonly skip: Float32Array;
+  /** `[3, heads]`: decay, time bias and skip. */
+  readonly constants: Float32Array;
 }
 
 /** Returns the constants of a layer's state space. */
@@ -27,9 +25,7 @@ export function spaceRule({ kernel, kernelBias, decay, timeBias, skip }: SpaceWe
     ...{ heads, headDim, groups, stateDim, timeStep, length, channels },
     taps: tapByTap(kernel, channels),
     bias: kernelBias?.slice() ?? new Float32Array(channels),
-    decay: decay.slice(),
-    timeBias: timeBias.slice(),
-    skip: skip.slice(),
+    constants: Float32Array.of(...decay, ...timeBias, ...skip),
   };
 }
 
@@ -48,7 +44,8 @@ export function spaceRule({ kernel, kernelBias, decay, timeBias, skip }: SpaceWe
  */
 export function stateSpace(rows: Float32Array, rule: SpaceRule, state: Float32Array): Float32Array {
   const { fround } = Math,
-    { heads, headDim, groups, stateDim, channels, length, decay, timeBias, skip } = rule,
+    { heads, headDim, groups, stateDim, channels, length } = rule,
+    [decay, timeBias, skip] = [0, 1, 2].map((i) => rule.constants.subarray(i * heads, (i + 1) * heads)),
     [least, most] = rule.timeStep.map(fround),
     inner = heads * headDim,
     width = inner + channels + heads,
