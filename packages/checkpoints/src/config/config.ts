@@ -118,7 +118,9 @@ export function parseConfig(json: unknown, where: string): ModelConfig {
   const kvHeads = integer(fields, 'num_key_value_heads', where, queryHeads);
   const headDim = integer(fields, 'head_dim', where, kind.defaults.headDim ?? hidden / queryHeads, mostHeadDim);
   checkHeads(queryHeads, kvHeads, headDim, where);
-  if (kind.mixer === 'stateSpace') integer(fields, 'num_local_experts', where, undefined, 0, 0); // absent, it is 8
+  const { num_local_experts: experts = 8 } = fields;
+  if (kind.mixer === 'stateSpace' && experts !== 0)
+    throw new KvError(where, `num_local_experts must be 0, got ${show(experts)}`);
   const layers = integer(fields, 'num_hidden_layers', where, undefined, mostLayers);
   const vocab = integer(fields, 'vocab_size', where);
   const maxPositions = integer(fields, 'max_position_embeddings', where, kind.defaults.maxPositions);

@@ -9,7 +9,7 @@ import {
   turning,
   type ModelConfig,
 } from './config.ts';
-import { integer, optional, positive, show, type JsonFields } from '../read/fields.ts';
+import { boolean, integer, optional, positive, show, type JsonFields } from '../read/fields.ts';
 import { expectKnown } from './gguf-keys.ts';
 import type { GgufFile } from '../format/gguf.ts';
 import {
@@ -276,7 +276,8 @@ function windowsOf({ gguf, windows, defaults, softcaps }: Architecture, keys: Ke
 function turnsOf(kind: Architecture, keys: Keys, mixers: readonly Mixer[]): readonly boolean[] {
   const key = keys.key('attention.rope_pattern'),
     list = keys.metadata[key];
-  if (kind.multipliers && keys.metadata[keys.key('rope.scaling.finetuned')] === false) return mixers.map(() => false);
+  if (kind.multipliers && !boolean(keys.metadata, keys.key('rope.scaling.finetuned'), keys.where, true))
+    return mixers.map(() => false);
   if (list === undefined || !kind.listedThetas) return turning(kind, mixers);
   if (Array.isArray(list) && list.length === mixers.length && list.every((turns) => typeof turns === 'boolean'))
     return list as readonly boolean[];
