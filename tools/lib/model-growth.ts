@@ -17,6 +17,14 @@ const EXAMPLES: Readonly<Record<ModelConfig['architecture'], readonly [model: st
   olmo2: ['OLMo-2-1B', heads(16, 2048, 16, 16)],
   granite: ['Granite-3.3-2B', heads(40, 2048, 32, 8)],
   granite_swa: ['Granite SWASH 2B', heads(24, 2560, 20, 4)],
+  granitemoehybrid: [
+    'Granite 4.0 H 1B',
+    {
+      ...{ ...heads(40, 1536, 12, 4), num_local_experts: 0, shared_intermediate_size: 4096 },
+      ...{ layer_types: Array.from({ length: 40 }, (_, l) => (l % 10 === 5 ? 'attention' : 'mamba')) },
+      ...{ mamba_n_heads: 48, mamba_d_head: 64, mamba_d_state: 128 },
+    },
+  ],
   lfm2: ['LFM2.5-1.2B', { ...heads(16, 2048, 32, 8), full_attn_idxs: [2, 5, 8, 10, 12, 14] }],
   qwen3_5_text: ['Qwen3.5-0.8B', { ...heads(24, 1024, 8, 2), linear_num_value_heads: 16 }],
 };
@@ -58,7 +66,11 @@ function mechanism(config: ModelConfig): string {
     other = config.mixers.find((mixer) => mixer.kind !== 'attention');
   if (other !== undefined)
     return `attention in ${slots} of ${layers} layers, ${
-      other.kind === 'gatedDelta' ? 'the gated delta rule' : `convolutions over ${other.kernel} tokens`
+      {
+        gatedDelta: 'the gated delta rule',
+        stateSpace: 'Mamba-2',
+        shortConvolution: `convolutions over ${other.kernel} tokens`,
+      }[other.kind]
     } in the others`;
   if (window === undefined) return `attention in ${layers} layers`;
   return `attention in ${layers} layers, of which ${finite(config).length} have windows of ${format(window)}`;

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from safetensors.torch import save_file
 from transformers import (
-    AutoModelForCausalLM, AutoModelForImageTextToText, Gemma2Config, Gemma3TextConfig, GraniteConfig, GraniteSWAConfig, Lfm2Config, LlamaConfig, MistralConfig, Olmo2Config, Phi3Config,
+    AutoModelForCausalLM, AutoModelForImageTextToText, Gemma2Config, Gemma3TextConfig, GraniteConfig, GraniteMoeHybridConfig, GraniteSWAConfig, Lfm2Config, LlamaConfig, MistralConfig, Olmo2Config, Phi3Config,
     Qwen2Config, Qwen3_5Config, Qwen3_5TextConfig, Qwen3Config, SmolLM3Config,
 )
 
@@ -25,6 +25,10 @@ LLAMA3 = dict(rope_type="llama3", rope_theta=10000.0, factor=8.0, low_freq_facto
 LONGROPE = dict(rope_type="longrope", rope_theta=10000.0, short_factor=[1.0, 1.1, 1.3, 1.7], long_factor=[1.0, 1.5, 3.0, 6.0])
 MROPE = dict(rope_type="default", partial_rotary_factor=0.25, mrope_interleaved=True, mrope_section=[1, 1, 1])
 QWEN35 = dict(vocab_size=64, hidden_size=32, intermediate_size=32, max_position_embeddings=128, bos_token_id=1, eos_token_id=2, pad_token_id=0)
+GRANITE4 = dict(
+    vocab_size=64, hidden_size=32, intermediate_size=48, num_attention_heads=4, max_position_embeddings=128, bos_token_id=1, eos_token_id=2, pad_token_id=0,
+    num_local_experts=0, num_experts_per_tok=0, attention_multiplier=0.2, embedding_multiplier=1.5, residual_multiplier=0.6, logits_scaling=3.0,
+)
 CONFIGS = {
     "llama": LlamaConfig(**SHAPE, head_dim=16, attention_bias=True, mlp_bias=True, rope_parameters=LLAMA3),
     "mistral": MistralConfig(**SHAPE, head_dim=12, sliding_window=6, rope_parameters=dict(rope_type="default", rope_theta=1e6)),
@@ -91,6 +95,27 @@ CONFIGS = {
         **QWEN35, num_hidden_layers=3, num_attention_heads=2, num_key_value_heads=2, head_dim=16, attention_bias=True,
         layer_types=["full_attention", "linear_attention", "linear_attention"], linear_conv_kernel_dim=3,
         linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=12, linear_value_head_dim=8, rope_parameters=dict(rope_type="default", rope_theta=1e4),
+    ),
+    "granitemoehybrid": GraniteMoeHybridConfig(
+        **GRANITE4, num_hidden_layers=5, num_key_value_heads=2, layer_types=["linear_attention", "full_attention", "linear_attention", "linear_attention", "full_attention"],
+        tie_word_embeddings=True, shared_intermediate_size=48, mamba_n_heads=4, mamba_d_head=16, mamba_d_state=12,
+    ),
+    # Heads in two groups, each with its own B, C and norm
+    "granitemoehybrid-untied": GraniteMoeHybridConfig(
+        **GRANITE4, num_hidden_layers=4, num_key_value_heads=1, layer_types=["full_attention", "linear_attention", "linear_attention", "full_attention"],
+        shared_intermediate_size=48, mamba_n_heads=8, mamba_d_head=8, mamba_n_groups=2, mamba_d_state=16,
+    ),
+    # What no GGUF file says: RoPE, biases of products, a kernel without one, bounds of time steps
+    "granitemoehybrid-biased": GraniteMoeHybridConfig(
+        **{**GRANITE4, "num_attention_heads": 2}, num_hidden_layers=3, num_key_value_heads=2, layer_types=["linear_attention", "full_attention", "linear_attention"],
+        shared_intermediate_size=40, position_embedding_type="rope", rope_parameters=dict(rope_type="default", rope_theta=1e4), attention_bias=True,
+        mamba_expand=3, mamba_n_heads=6, mamba_d_head=16, mamba_n_groups=2, mamba_d_state=8, mamba_d_conv=3, mamba_conv_bias=False, mamba_proj_bias=True,
+        time_step_limit=(0.3, 0.9),
+    ),
+    # Attention in every layer: in GGUF its architecture is `granite`
+    "granitemoehybrid-attention": GraniteMoeHybridConfig(
+        **GRANITE4, num_hidden_layers=2, num_key_value_heads=2, layer_types=["full_attention"] * 2, tie_word_embeddings=True, shared_intermediate_size=48,
+        mamba_n_heads=4, position_embedding_type="rope", rope_parameters=dict(rope_type="default", rope_theta=1e4),
     ),
     # llama.cpp's converter reads which layers turn from `no_rope_layers`, transformers from `layer_rope_theta`
     "granite_swa": GraniteSWAConfig(
@@ -275,6 +300,8 @@ def main(out, *names):
         fill(model, SEEDS.get(name, seed))
         kept = plain(json.loads(config.to_json_string(use_diff=False)))
         kept["architectures"] = [type(model).__name__]
+        if config.model_type == "granitemoehybrid":  # as published checkpoints and the converter spell it
+            kept["layer_types"] = [dict(linear_attention="mamba", full_attention="attention")[kind] for kind in kept["layer_types"]]
         (folder / "config.json").write_text(json.dumps(kept, indent=2, sort_keys=True) + "\n")
         (folder / "tokenizer.json").write_text(json.dumps(tokenizer(), ensure_ascii=False) + "\n")
         # A_log is in f32, as published checkpoints have it: the converter takes its exponential in the type that it has.
@@ -288,7 +315,7 @@ def main(out, *names):
         golden = {"sequences": [logits(model, IDS), logits(model, IDS[:24])]}
         if config.model_type == "lfm2":  # several blocks of 64 tokens, across which states are carried
             golden["sequences"].append(logits(model, LONG))
-        golden["greedy"] = greedy(model, IDS[:20], 32 if config.model_type.startswith(("lfm2", "qwen3_5", "granite_swa")) else 12)
+        golden["greedy"] = greedy(model, IDS[:20], 32 if config.model_type.startswith(("lfm2", "qwen3_5", "granite_swa", "granitemoehybrid")) else 12)
         if name in EXPORTED:
             export_gguf(model, folder / "model.gguf")
         if name == "qwen2":

@@ -16,9 +16,18 @@ export {
   slotHeads,
   slotLayers,
   slotRows,
+  spaceChannels,
   stateNumbers,
 } from './config/mixers.ts';
-export type { AttentionMixer, GatedDelta, Heads, KvHeads, Mixer, ShortConvolution } from './config/mixers.ts';
+export type {
+  AttentionMixer,
+  GatedDelta,
+  Heads,
+  KvHeads,
+  Mixer,
+  ShortConvolution,
+  StateSpace,
+} from './config/mixers.ts';
 export type { RopeConfig } from './config/rope-config.ts';
 export { TWICE_E2M1, UNEVEN, mxfp4Scale } from './format/blocks.ts';
 export { openGguf } from './format/gguf-shards.ts';
@@ -39,7 +48,14 @@ export { blobsOf, openCheckpoint } from './load/load.ts';
 export type { Checkpoint } from './load/load.ts';
 export { sidecarBlob, sidecarFile, sidecars } from './load/sidecar.ts';
 export { checkpointWeights, shapeWeights } from './load/weights.ts';
-export type { ConvolutionWeights, DeltaWeights, FinishWeights, ProjectWeights, Weights } from './load/weights.ts';
+export type {
+  ConvolutionWeights,
+  DeltaWeights,
+  FinishWeights,
+  ProjectWeights,
+  SpaceWeights,
+  Weights,
+} from './load/weights.ts';
 export { builtin } from './read/builtin.ts';
 export { OPEN } from './options.ts';
 export type { OpenOptions } from './options.ts';

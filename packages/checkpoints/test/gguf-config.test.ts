@@ -28,6 +28,9 @@ beforeAll(async () => {
     'lfm2-untied',
     'qwen3_5',
     'qwen3_5-untied',
+    'granitemoehybrid',
+    'granitemoehybrid-untied',
+    'granitemoehybrid-attention',
   ])
     files.set(name, await readGguf(bytesSource(readFileSync(fixture(`${name}/model.gguf`)), `${name}.gguf`)));
 });
@@ -57,9 +60,13 @@ test.each([
   'lfm2-untied',
   'qwen3_5',
   'qwen3_5-untied',
+  'granitemoehybrid',
+  'granitemoehybrid-untied',
 ])('%s: metadata say what config.json says', async (name) => {
   const got = await configFromGguf(files.get(name)!),
-    want = parseConfig(fixtureJson(`${name}/config.json`), name);
+    written = parseConfig(fixtureJson(`${name}/config.json`), name),
+    hybrid = name.startsWith('granitemoehybrid'),
+    want = hybrid ? { ...written, maxPositions: 2 ** 20 } : written; // as the converter writes it
   const plain = ({
     ropes,
     attention,
@@ -168,6 +175,12 @@ describe('refuses in one sentence', () => {
       },
     ],
     ['qwen3_5', { 'general.architecture': 'clip' }],
+    ['granitemoehybrid', { 'granitehybrid.attention.head_count_kv': [0, 0, 0, 0, 0] }],
+    ['granitemoehybrid', { 'granitehybrid.ssm.group_count': 3 }],
+    ['granitemoehybrid', { 'granitehybrid.ssm.inner_size': 50 }],
+    ['granitemoehybrid', { 'granitehybrid.ssm.state_size': undefined }],
+    ['granitemoehybrid', { 'granitehybrid.expert_count': 64 }],
+    ['granitemoehybrid', { 'granitehybrid.full_attention_interval': 4 }],
     ['llama', { 'llama.attention.head_count_kv': 3 }],
     ['llama', { 'llama.attention.value_length': 8 }],
     ['llama', { 'llama.rope.dimension_count': 8 }],
@@ -179,7 +192,7 @@ describe('refuses in one sentence', () => {
     ['gemma2', { 'gemma2.attn_logit_softcapping': 0 }],
     ['llama', { 'llama.expert_count': 8 }],
     ['llama', { 'llama.attention.causal': false }],
-    ['granite', { 'granite.rope.scaling.finetuned': false }],
+    ['olmo2', { 'olmo2.rope.scaling.finetuned': false }],
     ['granite', { 'granite.deepstack_mapping': [1, -1] }],
     ['granite', { 'granite.logit_scale': undefined }],
     ['olmo2', { 'olmo2.attention.sliding_window': 4096 }],

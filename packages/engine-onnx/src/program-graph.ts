@@ -75,14 +75,19 @@ function write(
   const scalar = (value: number): string => graph.floats(Float32Array.of(value), []);
   switch (op) {
     case 'rmsNorm': {
-      const { gain, eps } = instruction,
-        run = gain.length;
+      const { gain, eps, run = gain.length } = instruction,
+        one = run === gain.length;
       const norm = (value: string): string =>
-        graph.op('SimplifiedLayerNormalization', [value, graph.floats(gain, [run])], {
-          axis: -1,
-          epsilon: { float: eps },
-          stash_type: 1,
-        });
+        graph.op(
+          'SimplifiedLayerNormalization',
+          [value, graph.floats(one ? gain : gain.map(() => 1).slice(0, run), [run])],
+          {
+            axis: -1,
+            epsilon: { float: eps },
+            stash_type: 1,
+          },
+        );
+      if (!one) return graph.op('Mul', [shaped(norm(shaped(x, -1, run)), -1, width), graph.floats(gain, [width])]);
       return run === width ? norm(x) : shaped(norm(shaped(x, -1, run)), -1, width);
     }
     case 'linear':

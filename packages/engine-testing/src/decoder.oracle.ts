@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { spaceOracle } from './state-space.oracle.ts';
 
 /** A weight of a checkpoint as numbers, row-major. */
 interface Weight {
@@ -69,7 +70,7 @@ export function oracleLogits(
   const config: Json = { ...whole, ...(text as Json | undefined) },
     n = (name: string, fallback?: number): number => (config[name] ?? fallback) as number;
   const type = config.model_type as string,
-    w = type === 'lfm2' || text !== undefined ? asLlama(weights) : weights,
+    w = ['lfm2', 'granitemoehybrid'].includes(type) || text !== undefined ? asLlama(weights) : weights,
     gemma = type.startsWith('gemma'),
     granite = type.startsWith('granite'),
     qwen35 = type === 'qwen3_5_text',
@@ -105,7 +106,8 @@ export function oracleLogits(
   const ropes = config.rope_parameters as Readonly<Record<string, Json>>,
     turns = (l: number): ((x: Vector, position: number) => readonly number[]) => {
       const listed = (config.layer_rope_theta as number[] | undefined)?.[l];
-      if (listed === 0) return (head) => head;
+      if (listed === 0 || (type === 'granitemoehybrid' && config.position_embedding_type !== 'rope'))
+        return (head) => head;
       if (listed !== undefined) return rotation(config, { ...ropes, rope_theta: listed }, d, ids.length);
       if ((config.no_rope_layers as number[] | undefined)?.[l] === 0) return (head) => head;
       if (ropes.full_attention === undefined) return rotation(config, ropes as Json, d, ids.length);
@@ -138,19 +140,27 @@ export function oracleLogits(
           .reduce((sum, part) => sum + c * part, c * (w[`${at('conv.conv')}.bias`]?.data[i] ?? 0));
       });
     const linear = (config.layer_types as string[] | undefined)?.[l] === 'linear_attention',
-      recalled = linear
-        ? gatedDelta(
+      spaced = w[at('mamba.A_log')] !== undefined,
+      recalled = spaced
+        ? stateSpace(
             config,
-            x.map((row) => norm(at('input_layernorm'), row)),
-            {
-              times: (name, y) => times(at(`linear_attn.${name}`), y),
-              weight: (name) => w[at(`linear_attn.${name}`)].data,
-            },
-            (head) => norm(at('linear_attn.norm'), head),
+            x.map((row) => times(at('mamba.in_proj'), norm(at('input_layernorm'), row))),
+            (name) => w[at(`mamba.${name}`)]?.data,
+            n('rms_norm_eps'),
           )
-        : [];
+        : linear
+          ? gatedDelta(
+              config,
+              x.map((row) => norm(at('input_layernorm'), row)),
+              {
+                times: (name, y) => times(at(`linear_attn.${name}`), y),
+                weight: (name) => w[at(`linear_attn.${name}`)].data,
+              },
+              (head) => norm(at('linear_attn.norm'), head),
+            )
+          : [];
     const heads =
-      convolved || linear
+      convolved || linear || spaced
         ? []
         : x.map((row, t) => {
             const y = before ? norm(at('input_layernorm'), row) : row;
@@ -171,7 +181,7 @@ export function oracleLogits(
               ...(copies && frozen(l, t) && { k: below[t].k, v: below[t].v }),
             };
           });
-    if (!convolved && !linear) below = heads;
+    if (!convolved && !linear && !spaced) below = heads;
     const scale = granite ? n('attention_multiplier') : 1 / Math.sqrt(gemma ? n('query_pre_attn_scalar') : d);
     x = x.map((row, t) => {
       if (frozen(l, t)) return row;
@@ -196,13 +206,16 @@ export function oracleLogits(
         ? times(at('conv.out_proj'), convolve(t))
         : linear
           ? times(at('linear_attn.out_proj'), recalled[t])
-          : times(at('self_attn.o_proj'), attend());
+          : spaced
+            ? times(at('mamba.out_proj'), recalled[t])
+            : times(at('self_attn.o_proj'), attend());
       const after = (name: string, y: Vector): Vector => (behind ? norm(at(name), y) : y).map((v) => v * joined);
       const y = add(row, after('post_attention_layernorm', mixed));
       const z = before ? norm(at(gemma ? 'pre_feedforward_layernorm' : 'post_attention_layernorm'), y) : y;
-      const ffn = n('intermediate_size'); // where gate and up are one matrix
-      const gate = fused ? times(at('mlp.gate_up_proj'), z, 0, ffn) : times(at('mlp.gate_proj'), z),
-        up = fused ? times(at('mlp.gate_up_proj'), z, ffn, ffn) : times(at('mlp.up_proj'), z);
+      const both = w[`${at('mlp.gate_up_proj')}.weight`]?.shape[0], // where gate and up are one matrix
+        ffn = both && both / 2;
+      const gate = ffn ? times(at('mlp.gate_up_proj'), z, 0, ffn) : times(at('mlp.gate_proj'), z),
+        up = ffn ? times(at('mlp.gate_up_proj'), z, ffn, ffn) : times(at('mlp.up_proj'), z);
       const act = (v: number): number =>
         gemma ? (v / 2) * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (v + 0.044715 * v * v * v))) : v / (1 + Math.exp(-v));
       return add(
@@ -274,12 +287,34 @@ function gatedDelta(
   });
 }
 
-/** Returns weights of LFM2, and of a text model within a larger one, under Llama's names. */
+/** Returns what Granite 4.0's state space makes of rows, `[z | x | B | C | dt]` each, before its output product. */
+function stateSpace(config: Json, rows: readonly Vector[], weight: (name: string) => Vector, eps: number): number[][] {
+  const n = (name: string): number => config[`mamba_${name}`] as number,
+    [heads, headDim, groups, stateDim, L] = ['n_heads', 'd_head', 'n_groups', 'd_state', 'd_conv'].map(n),
+    [least, most] = config.time_step_limit as readonly unknown[],
+    run = (heads * headDim) / groups;
+  return spaceOracle(rows, {
+    ...{ heads, headDim, groups, stateDim, bias: weight('conv1d.bias') as Vector | undefined },
+    kernel: chunk(weight('conv1d.weight'), L),
+    decay: weight('A_log').map((x) => -Math.exp(x)),
+    timeBias: weight('dt_bias'),
+    skip: weight('D'),
+    timeStep: [least as number, typeof most === 'number' ? most : Infinity],
+  }).map((row) =>
+    chunk(row, run).flatMap((part, g) =>
+      part.map((v, i) => (v / Math.sqrt(dot(part, part) / run + eps)) * weight('norm.weight')[g * run + i]),
+    ),
+  );
+}
+
+/** Returns weights of LFM2 and Granite 4.0, and of a text model within a larger one, under Llama's names. */
 const asLlama = (weights: TestWeights): TestWeights =>
   Object.fromEntries(
     Object.entries(weights).map(([name, weight]) => [
       [
         ['model.language_model.', 'model.'],
+        ['shared_mlp.input_linear', 'mlp.gate_up_proj'],
+        ['shared_mlp.output_linear', 'mlp.down_proj'],
         ['embedding_norm', 'norm'],
         ['operator_norm', 'input_layernorm'],
         ['ffn_norm', 'post_attention_layernorm'],

@@ -23,13 +23,12 @@ export function runProgram(
     const compute = (): number[] => {
       switch (instruction.op) {
         case 'rmsNorm': {
-          const { gain, eps } = instruction,
-            run = gain.length;
+          const { gain, eps, run = gain.length } = instruction;
           return cells((r, c) => {
             const first = c - (c % run);
             let squares = 0;
             for (let i = 0; i < run; i++) squares += at(r, first + i) ** 2;
-            return (at(r, c) / Math.sqrt(squares / run + eps)) * gain[c % run];
+            return (at(r, c) / Math.sqrt(squares / run + eps)) * gain[c % gain.length];
           });
         }
         case 'linear': {

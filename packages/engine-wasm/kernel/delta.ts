@@ -1,6 +1,6 @@
 // @ts-nocheck: AssemblyScript, not TypeScript
-// The gated delta rule, as @kv/engine's gatedDelta: in FORM 0, where nothing is fused, to the bit. Heads are multiples of four
-// numbers wide. What a row gets does not depend on the rows that come with it, in any form.
+// Memories that rows change and read: the gated delta rule and the state space, as @kv/engine's gatedDelta and stateSpace: in
+// FORM 0, where nothing is fused, to the bit. Heads are multiples of four numbers wide. What a row gets does not depend on the rows that come with it, in any form.
 
 import { fma, plainExp4, plainSigmoid4, plainSoftplus4, sum4, zeros } from "./forms";
 
@@ -12,6 +12,11 @@ const LINE: usize = 32;
 /** Bytes of scratch of `deltaPiece`: q, k and v of some rows, two gates of each, and some channels of a memory. */
 export function deltaScratch(keyDim: usize, valueDim: usize): usize {
   return 4 * SOME * (2 * keyDim + valueDim + 2) + 4 * LINE * keyDim;
+}
+
+/** Bytes of scratch of `spacePiece`: dt x of some rows, two gates of each, and some channels of a memory. */
+export function spaceScratch(stateDim: usize, headDim: usize): usize {
+  return 4 * SOME * (headDim + 2) + 4 * LINE * stateDim;
 }
 
 /** x / sqrt(sum of x² + 1e-6), times `by`, in place. */
@@ -30,13 +35,13 @@ function rowBefore(x: usize, ldx: usize, state: usize, row: usize, r: usize, j: 
 }
 
 /**
- * `width` channels of the convolution of rows [from, to) and its SiLU, next to each other at `out`: taps `[length, channels]` of
- * a row and those before it, of which `state` `[length - 1, channels]` has those before the first. x, state and taps point at
- * the first of these channels.
+ * `width` channels of the convolution of rows [from, to), with its bias and SiLU, to rows at `out`: taps `[length, channels]` of
+ * a row and those before it, of which `state` `[length - 1, channels]` has those before the first; the bias follows the taps. x,
+ * state and taps point at the first of these channels.
  */
-function convolveHead(x: usize, ldx: usize, from: usize, to: usize, out: usize, width: usize, channels: usize, state: usize, taps: usize, length: usize): void {
-  const row = channels << 2, end = width << 2;
-  for (let r = from; r < to; r++, out += end) {
+export function convolveHead(x: usize, ldx: usize, from: usize, to: usize, out: usize, ldo: usize, width: usize, channels: usize, state: usize, taps: usize, length: usize): void {
+  const row = channels << 2, end = width << 2, bias = taps + length * row;
+  for (let r = from; r < to; r++, out += ldo) {
     let i: usize = 0;
     for (; i + 32 <= end; i += 32) {
       let a = f32x4.splat(0), b = a;
@@ -45,6 +50,8 @@ function convolveHead(x: usize, ldx: usize, from: usize, to: usize, out: usize, 
         a = f32x4.add(a, f32x4.mul(v128.load(tap), v128.load(at)));
         b = f32x4.add(b, f32x4.mul(v128.load(tap, 16), v128.load(at, 16)));
       }
+      a = f32x4.add(a, v128.load(bias + i));
+      b = f32x4.add(b, v128.load(bias + i, 16));
       a = f32x4.mul(a, plainSigmoid4(a));
       b = f32x4.mul(b, plainSigmoid4(b));
       v128.store(out + i, a);
@@ -54,19 +61,20 @@ function convolveHead(x: usize, ldx: usize, from: usize, to: usize, out: usize, 
       let a = f32x4.splat(0);
       for (let j: usize = 0, tap = taps + i; j < length; j++, tap += row)
         a = f32x4.add(a, f32x4.mul(v128.load(tap), v128.load(rowBefore(x, ldx, state, row, r, j, length) + i)));
+      a = f32x4.add(a, v128.load(bias + i));
       v128.store(out + i, f32x4.mul(a, plainSigmoid4(a)));
     }
   }
 }
 
 /** The last rows become the columns of the state. */
-function keepColumns(x: usize, ldx: usize, rows: usize, width: usize, channels: usize, state: usize, length: usize): void {
+export function keepColumns(x: usize, ldx: usize, rows: usize, width: usize, channels: usize, state: usize, length: usize): void {
   for (let j: usize = 0; j + 1 < length; j++)
     memory.copy(state + 4 * j * channels, rowBefore(x, ldx, state, 4 * channels, rows, j, length), 4 * width);
 }
 
-/** A row's step of 32 channels of a memory at s, whose rows are `ld` bytes apart: o gets S^T q. */
-function step32(s: usize, ld: usize, q: usize, k: usize, v: usize, keyDim: usize, gate: usize, o: usize): void {
+/** v of 32 channels becomes beta (v - decay S^T k), where rows of the memory at s are `ld` bytes apart. */
+function correct32(s: usize, ld: usize, k: usize, v: usize, keyDim: usize, gate: usize): void {
   const none = zeros();
   let m0 = v128.load(none), m1 = v128.load(none, 16), m2 = m0, m3 = m1, m4 = m0, m5 = m1, m6 = m0, m7 = m1;
   const end = k + 4 * keyDim;
@@ -78,14 +86,21 @@ function step32(s: usize, ld: usize, q: usize, k: usize, v: usize, keyDim: usize
     m6 = fma(v128.load(at, 96), x, m6); m7 = fma(v128.load(at, 112), x, m7);
   }
   const beta = v128.load32_splat(gate, 4), decay = v128.load32_splat(gate);
-  m0 = f32x4.mul(beta, f32x4.sub(v128.load(v), f32x4.mul(decay, m0)));
-  m1 = f32x4.mul(beta, f32x4.sub(v128.load(v, 16), f32x4.mul(decay, m1)));
-  m2 = f32x4.mul(beta, f32x4.sub(v128.load(v, 32), f32x4.mul(decay, m2)));
-  m3 = f32x4.mul(beta, f32x4.sub(v128.load(v, 48), f32x4.mul(decay, m3)));
-  m4 = f32x4.mul(beta, f32x4.sub(v128.load(v, 64), f32x4.mul(decay, m4)));
-  m5 = f32x4.mul(beta, f32x4.sub(v128.load(v, 80), f32x4.mul(decay, m5)));
-  m6 = f32x4.mul(beta, f32x4.sub(v128.load(v, 96), f32x4.mul(decay, m6)));
-  m7 = f32x4.mul(beta, f32x4.sub(v128.load(v, 112), f32x4.mul(decay, m7)));
+  v128.store(v, f32x4.mul(beta, f32x4.sub(v128.load(v), f32x4.mul(decay, m0))));
+  v128.store(v, f32x4.mul(beta, f32x4.sub(v128.load(v, 16), f32x4.mul(decay, m1))), 16);
+  v128.store(v, f32x4.mul(beta, f32x4.sub(v128.load(v, 32), f32x4.mul(decay, m2))), 32);
+  v128.store(v, f32x4.mul(beta, f32x4.sub(v128.load(v, 48), f32x4.mul(decay, m3))), 48);
+  v128.store(v, f32x4.mul(beta, f32x4.sub(v128.load(v, 64), f32x4.mul(decay, m4))), 64);
+  v128.store(v, f32x4.mul(beta, f32x4.sub(v128.load(v, 80), f32x4.mul(decay, m5))), 80);
+  v128.store(v, f32x4.mul(beta, f32x4.sub(v128.load(v, 96), f32x4.mul(decay, m6))), 96);
+  v128.store(v, f32x4.mul(beta, f32x4.sub(v128.load(v, 112), f32x4.mul(decay, m7))), 112);
+}
+
+/** A row's step of 32 channels of a memory: S = decay S + k v^T, and o gets S^T q. */
+function step32(s: usize, ld: usize, q: usize, k: usize, v: usize, keyDim: usize, gate: usize, o: usize): void {
+  const none = zeros(), end = k + 4 * keyDim;
+  const m0 = v128.load(v), m1 = v128.load(v, 16), m2 = v128.load(v, 32), m3 = v128.load(v, 48);
+  const m4 = v128.load(v, 64), m5 = v128.load(v, 80), m6 = v128.load(v, 96), m7 = v128.load(v, 112);
   let o0 = v128.load(none), o1 = v128.load(none, 16), o2 = o0, o3 = o1, o4 = o0, o5 = o1, o6 = o0, o7 = o1;
   for (let i = k, at = s; i < end; i += 4, q += 4, at += ld) {
     const x = v128.load32_splat(i), y = v128.load32_splat(q), g = v128.load32_splat(gate);
@@ -109,12 +124,15 @@ function step32(s: usize, ld: usize, q: usize, k: usize, v: usize, keyDim: usize
 }
 
 /** The same of four channels. */
-function step4(s: usize, ld: usize, q: usize, k: usize, v: usize, keyDim: usize, gate: usize, o: usize): void {
-  const g = v128.load32_splat(gate), beta = v128.load32_splat(gate, 4);
-  let m = f32x4.splat(0), read = m;
-  const end = k + 4 * keyDim;
+function correct4(s: usize, ld: usize, k: usize, v: usize, keyDim: usize, gate: usize): void {
+  const g = v128.load32_splat(gate), beta = v128.load32_splat(gate, 4), end = k + 4 * keyDim;
+  let m = f32x4.splat(0);
   for (let i = k, at = s; i < end; i += 4, at += ld) m = fma(v128.load(at), v128.load32_splat(i), m);
-  m = f32x4.mul(beta, f32x4.sub(v128.load(v), f32x4.mul(g, m)));
+  v128.store(v, f32x4.mul(beta, f32x4.sub(v128.load(v), f32x4.mul(g, m))));
+}
+function step4(s: usize, ld: usize, q: usize, k: usize, v: usize, keyDim: usize, gate: usize, o: usize): void {
+  const g = v128.load32_splat(gate), m = v128.load(v), end = k + 4 * keyDim;
+  let read = f32x4.splat(0);
   for (let i = k, at = s; i < end; i += 4, q += 4, at += ld) {
     const next = fma(v128.load32_splat(i), m, f32x4.mul(g, v128.load(at)));
     v128.store(at, next);
@@ -123,22 +141,31 @@ function step4(s: usize, ld: usize, q: usize, k: usize, v: usize, keyDim: usize,
   v128.store(o, read);
 }
 
-/** Rows' steps of a memory `[keyDim, valueDim]` at s: q, k and v next to each other, two gates of each row, a line of scratch. */
-function remember(rows: usize, q: usize, k: usize, v: usize, gates: usize, out: usize, ldo: usize, s: usize, keyDim: usize, valueDim: usize, line: usize): void {
-  const ld = 4 * valueDim, ldk = 4 * keyDim;
+/**
+ * Rows' steps of a memory `[keyDim, valueDim]` at s: q and k of rows `ldk` bytes apart, v next to each other and overwritten, two
+ * gates of each row, a line of scratch. corrects: v is told what the memory already gives for k.
+ */
+function remember(rows: usize, q: usize, k: usize, ldk: usize, v: usize, gates: usize, out: usize, ldo: usize, s: usize, keyDim: usize, valueDim: usize, line: usize, corrects: bool): void {
+  const ld = 4 * valueDim;
   let c: usize = 0;
   for (; c + LINE <= valueDim; c += LINE) {
     const at = s + 4 * c;
     // many rows work on a copy: where they lie, the lines share few places of the first-level cache
     const moved = rows > 1, to = moved ? line : at, by = moved ? 4 * LINE : ld;
     if (moved) for (let i: usize = 0; i < keyDim; i++) memory.copy(line + 4 * LINE * i, at + ld * i, 4 * LINE);
-    for (let r: usize = 0; r < rows; r++)
-      step32(to, by, q + r * ldk, k + r * ldk, v + r * ld + 4 * c, keyDim, gates + 8 * r, out + r * ldo + 4 * c);
+    for (let r: usize = 0; r < rows; r++) {
+      const change = v + r * ld + 4 * c;
+      if (corrects) correct32(to, by, k + r * ldk, change, keyDim, gates + 8 * r);
+      step32(to, by, q + r * ldk, k + r * ldk, change, keyDim, gates + 8 * r, out + r * ldo + 4 * c);
+    }
     if (moved) for (let i: usize = 0; i < keyDim; i++) memory.copy(at + ld * i, line + 4 * LINE * i, 4 * LINE);
   }
   for (; c < valueDim; c += 4)
-    for (let r: usize = 0; r < rows; r++)
-      step4(s + 4 * c, ld, q + r * ldk, k + r * ldk, v + r * ld + 4 * c, keyDim, gates + 8 * r, out + r * ldo + 4 * c);
+    for (let r: usize = 0; r < rows; r++) {
+      const at = s + 4 * c, change = v + r * ld + 4 * c;
+      if (corrects) correct4(at, ld, k + r * ldk, change, keyDim, gates + 8 * r);
+      step4(at, ld, q + r * ldk, k + r * ldk, change, keyDim, gates + 8 * r, out + r * ldo + 4 * c);
+    }
 }
 
 /** o / sqrt(mean of o² + eps) * gain * silu(z), in place. */
@@ -164,8 +191,8 @@ export function deltaPiece(key: usize, rows: usize, x: usize, ldx: usize, out: u
   const qAt = 4 * key * keyDim, kAt = keys + qAt;
   for (let first: usize = 0; first < rows; first += SOME) {
     const to = min(first + SOME, rows), some = to - first;
-    convolveHead(x + qAt, ldx, first, to, q, keyDim, channels, state + qAt, taps + qAt, length);
-    convolveHead(x + kAt, ldx, first, to, k, keyDim, channels, state + kAt, taps + kAt, length);
+    convolveHead(x + qAt, ldx, first, to, q, 4 * keyDim, keyDim, channels, state + qAt, taps + qAt, length);
+    convolveHead(x + kAt, ldx, first, to, k, 4 * keyDim, keyDim, channels, state + kAt, taps + kAt, length);
     const by = <f32>(1 / sqrt<f64>(<f64>keyDim));
     for (let r: usize = 0; r < some; r++) {
       unit(q + 4 * r * keyDim, keyDim, by);
@@ -173,7 +200,7 @@ export function deltaPiece(key: usize, rows: usize, x: usize, ldx: usize, out: u
     }
     for (let i: usize = 0; i < group; i++) {
       const h = tiled ? key + i * keyHeads : key * group + i, vAt = 2 * keys + 4 * h * valueDim;
-      convolveHead(x + vAt, ldx, first, to, v, valueDim, channels, state + vAt, taps + vAt, length);
+      convolveHead(x + vAt, ldx, first, to, v, 4 * valueDim, valueDim, channels, state + vAt, taps + vAt, length);
       // e^(decay softplus(a + bias)) and sigmoid(b)
       const decay = f32x4.splat(load<f32>(rule + 4 * h)), bias = load<f32>(rule + 4 * (heads + h)), at = first * ldx + 4 * h;
       for (let r: usize = 0; r < some; r++) {
@@ -182,7 +209,7 @@ export function deltaPiece(key: usize, rows: usize, x: usize, ldx: usize, out: u
         v128.store32_lane(gates + 8 * r, plainSigmoid4(v128.load32_splat(b + at + r * ldx)), 0, 4);
       }
       const o = out + first * ldo + 4 * h * valueDim;
-      remember(some, q, k, v, gates, o, ldo, memories + 4 * h * keyDim * valueDim, keyDim, valueDim, line);
+      remember(some, q, k, 4 * keyDim, v, gates, o, ldo, memories + 4 * h * keyDim * valueDim, keyDim, valueDim, line, true);
       for (let r: usize = 0; r < some; r++)
         finish(o + r * ldo, z + (first + r) * ldx + 4 * h * valueDim, valueDim, rule + 8 * heads, eps);
     }
@@ -192,5 +219,33 @@ export function deltaPiece(key: usize, rows: usize, x: usize, ldx: usize, out: u
   for (let i: usize = 0; i < group; i++) {
     const vAt = 2 * keys + 4 * (tiled ? key + i * keyHeads : key * group + i) * valueDim;
     keepColumns(x + vAt, ldx, rows, valueDim, channels, state + vAt, length);
+  }
+}
+
+/**
+ * A head of rows `[z | x | B | C | dt]`, one after the other, whose `[x | B | C]` after the convolution is at `mixed`: every head's
+ * memory, of `memories` `[heads, stateDim, headDim]`, is its own. rule: decay, time bias and skip of all heads.
+ */
+export function spacePiece(h: usize, rows: usize, x: usize, ldx: usize, mixed: usize, ldm: usize, out: usize, ldo: usize, heads: usize, headDim: usize, groups: usize, stateDim: usize, memories: usize, rule: usize, least: f32, most: f32, scratch: usize): void {
+  const inner = heads * headDim, z = x + 4 * h * headDim, dt = x + 4 * (2 * inner + 2 * groups * stateDim + h), given = mixed + 4 * h * headDim;
+  const k = mixed + 4 * (inner + h * groups / heads * stateDim), q = k + 4 * groups * stateDim;
+  const v = scratch, gates = v + 4 * SOME * headDim, line = gates + 8 * SOME, size = headDim << 2;
+  const decay = f32x4.splat(load<f32>(rule + 4 * h)), bias = load<f32>(rule + 4 * (heads + h)), skip = v128.load32_splat(rule + 4 * (2 * heads + h));
+  for (let first: usize = 0; first < rows; first += SOME) {
+    const some = min(SOME, rows - first), o = out + first * ldo + 4 * h * headDim;
+    for (let r: usize = 0; r < some; r++) {
+      const step = f32x4.splat(load<f32>(dt + (first + r) * ldx) + bias), own = given + (first + r) * ldm, to = v + r * size;
+      const time = f32x4.min(f32x4.max(plainSoftplus4(step), f32x4.splat(least)), f32x4.splat(most));
+      v128.store32_lane(gates + 8 * r, plainExp4(f32x4.mul(decay, time)), 0);
+      for (let i: usize = 0; i < size; i += 16) v128.store(to + i, f32x4.mul(time, v128.load(own + i)));
+    }
+    remember(some, q + first * ldm, k + first * ldm, ldm, v, gates, o, ldo, memories + 4 * h * stateDim * headDim, stateDim, headDim, line, false);
+    for (let r: usize = 0; r < some; r++) {
+      const y = o + r * ldo, own = given + (first + r) * ldm, gate = z + (first + r) * ldx;
+      for (let i: usize = 0; i < size; i += 16) {
+        const sum = f32x4.add(v128.load(y + i), f32x4.mul(skip, v128.load(own + i))), g = v128.load(gate + i);
+        v128.store(y + i, f32x4.mul(sum, f32x4.mul(g, plainSigmoid4(g))));
+      }
+    }
   }
 }

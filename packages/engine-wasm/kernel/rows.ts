@@ -3,10 +3,10 @@
 
 import { fma, plainSigmoid4, sigmoid4, sum4, tanh4 } from "./forms";
 
-/** out = x / sqrt(mean(x²) + eps) * gain, for every `run` numbers of `width`. */
-export function norm(x: usize, out: usize, width: usize, run: usize, gain: usize, eps: f32): void {
-  const whole = (run & ~3) << 2, size = run << 2;
-  for (let end = x + 4 * width; x < end; x += size, out += size) {
+/** out = x / sqrt(mean(x²) + eps) * gain, for every `run` numbers of `width`; there are `gains` of one run, or of the width. */
+export function norm(x: usize, out: usize, width: usize, run: usize, gain: usize, gains: usize, eps: f32): void {
+  const whole = (run & ~3) << 2, size = run << 2, step = gains > run ? size : 0;
+  for (let end = x + 4 * width; x < end; x += size, out += size, gain += step) {
     let a = f32x4.splat(0), b = a, i: usize = 0;
     for (; i + 32 <= whole; i += 32) {
       const v = v128.load(x + i), w = v128.load(x + i, 16);

@@ -2,7 +2,7 @@
 // Runs code: words that src/wasm/code.ts writes. All threads run the same code; an operation says whose part it is.
 
 import { append, attendPiece, attendRows, attendToken, joinToken, packCache, tokenPieces } from "./attend";
-import { deltaPiece } from "./delta";
+import { convolveHead, deltaPiece, keepColumns, spacePiece } from "./delta";
 import { XB } from "./forms";
 import { attend, centre, errors, gram, mass, mix, norms, quadratic, tops } from "./host";
 import { BF16 } from "./kinds";
@@ -13,7 +13,7 @@ import { ME, barrier, claim, command, nextCommand, shareFrom, shareTo, word } fr
 import { META } from "./unpacked";
 
 const BARRIER = 1, NORM = 2, QUANTISE = 3, PRODUCT = 4, GATED = 5, GATE = 6, ADD = 7, ROPE = 8, BEND = 9, APPEND = 10,
-  TOKEN = 11, JOIN = 12, PACK = 13, ATTEND = 14, QUERIES = 15, TOKENS = 16, JOINS = 17, FOLD = 18, MIX = 19, GRAM = 20, QUADRATIC = 21, SHOW = 22, LOOP = 23, CONVOLVE = 24, DELTA = 25;
+  TOKEN = 11, JOIN = 12, PACK = 13, ATTEND = 14, QUERIES = 15, TOKENS = 16, JOINS = 17, FOLD = 18, MIX = 19, GRAM = 20, QUADRATIC = 21, SHOW = 22, LOOP = 23, CONVOLVE = 24, DELTA = 25, CHANNELS = 26, SPACE = 27;
 
 /** Added to the kind of a product whose activations stay f32. */
 const EXACT: i32 = 256;
@@ -225,6 +225,27 @@ function convolutions(): void {
     convolve(at(2) + r * w(3), at(4) + r * w(5), w(6), <usize>load<u32>(cacheOf(r)), w(7), w(8), w(9), from, to);
 }
 
+/** Channels after a memory's convolution, of rows one after the other or each with its own state; threads share the channels. */
+function channels(): void {
+  const all = w(6), from = shareFrom(<i32>all >> 2) << 2, to = shareTo(<i32>all >> 2) << 2;
+  const rows: usize = APART ? 1 : <usize>M, c = 4 * from, width = to - from, length = w(8);
+  if (width == 0) return;
+  for (let r: usize = 0; r < <usize>M; r += rows) {
+    const x = at(2) + r * w(3) + c, state = <usize>load<u32>(cacheOf(r)) + c;
+    convolveHead(x, w(3), 0, rows, at(4) + r * w(5) + c, w(5), width, all, state, w(7) + c, length);
+    keepColumns(x, w(3), rows, width, all, state, length);
+  }
+}
+
+/** A state space of rows, one after the other or each with its own state: heads. */
+function spaces(): void {
+  const heads = w(8), rows: usize = APART ? 1 : <usize>M, pieces = <i32>(heads * (<usize>M / rows));
+  for (let piece = claim(pieces); piece >= 0; piece = claim(pieces)) {
+    const r = <usize>piece / heads;
+    spacePiece(<usize>piece % heads, rows, at(2) + r * w(3), w(3), at(4) + r * w(5), w(5), at(6) + r * w(7), w(7), heads, w(9), w(10), w(11), <usize>load<u32>(cacheOf(r)) + w(12), w(13), real(14), real(15), at(16));
+  }
+}
+
 /** A delta rule of rows, one after the other or each with its own state: key heads, with the value heads that read them. */
 function deltas(): void {
   const keyHeads = w(6), rows = APART ? 1 : <usize>M, pieces = <i32>(keyHeads * (<usize>M / rows));
@@ -243,9 +264,9 @@ function run(): void {
         PC += 4;
         break;
       case NORM:
-        rowsOf(w(9));
-        for (let r = FROM; r < TO; r++) norm(at(1) + r * w(2), at(3) + r * w(4), w(5), w(6), w(7), real(8));
-        PC += 40;
+        rowsOf(w(10));
+        for (let r = FROM; r < TO; r++) norm(at(1) + r * w(2), at(3) + r * w(4), w(5), w(6), w(7), w(8), real(9));
+        PC += 44;
         break;
       case QUANTISE:
         rowsOf(w(6));
@@ -351,6 +372,14 @@ function run(): void {
       case DELTA:
         deltas();
         PC += 64;
+        break;
+      case CHANNELS:
+        channels();
+        PC += 36;
+        break;
+      case SPACE:
+        spaces();
+        PC += 68;
         break;
       default: // QUERIES
         if (QUERIES_AT) {

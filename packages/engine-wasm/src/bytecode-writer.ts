@@ -5,6 +5,7 @@ import { writeDelta, type DeltaShape } from './delta-code.ts';
 import { addressOf as at, modes, ops, real, type WeightPanels } from './instructions.ts';
 import type { BufferSlice } from './layout.ts';
 import { RoundedActivations } from './rounded-activations.ts';
+import { writeSpace, type SpaceShape } from './space-code.ts';
 
 /**
  * Flags added to a weight's kind: activations stay f32; each of a few rows gets the result that it would have alone.
@@ -44,7 +45,8 @@ export class BytecodeWriter {
     return { ...x, at: x.at + 4 * from };
   }
 
-  norm(x: BufferSlice, width: number, gain: number, run: number, eps: number): BufferSlice {
+  /** Writes the norm of runs; there are `gains` numbers of the gain, of one run or of the whole width. */
+  norm(x: BufferSlice, width: number, gain: number, gains: number, run: number, eps: number): BufferSlice {
     const out = this.#out(width, x);
     this.stream.put(
       ops.norm,
@@ -55,6 +57,7 @@ export class BytecodeWriter {
       width,
       run,
       gain,
+      gains,
       real(eps),
       modes[this.stream.share],
     );
@@ -167,6 +170,13 @@ export class BytecodeWriter {
   /** Writes a gated delta rule of rows `[q | k | v | z | b | a]`, which they join the state of. */
   delta(x: BufferSlice, shape: DeltaShape): BufferSlice {
     const out = writeDelta(this.stream, x, shape);
+    this.appended = this.stream.length;
+    return out;
+  }
+
+  /** Writes a state space of rows `[z | x | B | C | dt]`, which they join the state of. */
+  space(x: BufferSlice, shape: SpaceShape): BufferSlice {
+    const out = writeSpace(this, x, shape);
     this.appended = this.stream.length;
     return out;
   }

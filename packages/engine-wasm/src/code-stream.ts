@@ -11,6 +11,7 @@ export interface Sizes {
   rowsScratch(headDim: number): number;
   packScratch(headDim: number): number;
   deltaScratch(keyDim: number, valueDim: number): number;
+  spaceScratch(stateDim: number, headDim: number): number;
 }
 
 /** A value that an operation reads or writes, and the part of it that each thread accesses. */

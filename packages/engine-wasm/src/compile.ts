@@ -82,9 +82,10 @@ function write(
     x = place(instruction.x),
     { width } = instruction.x;
   switch (instruction.op) {
-    case 'rmsNorm':
-      // every norm is placed
-      return code.norm(x, width, placed.get(instruction)!.array, instruction.gain.length, instruction.eps);
+    case 'rmsNorm': {
+      const { gain, run = gain.length, eps } = instruction;
+      return code.norm(x, width, placed.get(instruction)!.array, gain.length, run, eps); // every norm is placed
+    }
     case 'linear': {
       const { parts, array } = placed.get(instruction)!; // every product is placed
       return code.product(x, parts, array);

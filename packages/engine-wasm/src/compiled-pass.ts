@@ -2,6 +2,7 @@ import type { Decoder } from '@kv/engine';
 import type { AttentionShape, ProjectedRows } from './attention-code.ts';
 import type { ConvolutionShape } from './convolution-code.ts';
 import type { DeltaShape } from './delta-code.ts';
+import type { SpaceShape } from './space-code.ts';
 import { BytecodeWriter } from './bytecode-writer.ts';
 import { writeProgram } from './compile.ts';
 import type { WasmRunnable } from './engine.ts';
@@ -10,11 +11,12 @@ import type { BufferSlice } from './layout.ts';
 import type { WeightArena } from './weight-arena.ts';
 import type { ThreadPool } from './thread-pool.ts';
 
-/** What a layer's code does between its programs: one of the three. */
+/** What a layer's code does between its programs: one of these. */
 export interface MixerShape {
   readonly attention?: AttentionShape;
   readonly convolution?: ConvolutionShape;
   readonly delta?: DeltaShape;
+  readonly space?: SpaceShape;
 }
 
 /** The code of a pass: where each layer's code begins and its rows lie, and the rows after the last layer. */
@@ -82,10 +84,11 @@ export function compilePass(
 function writeMixer(
   code: BytecodeWriter,
   [x, k, v, gate]: readonly BufferSlice[],
-  { attention, convolution, delta }: MixerShape,
+  { attention, convolution, delta, space }: MixerShape,
   projects: (rows: ProjectedRows) => void,
 ): BufferSlice {
   if (delta) return code.delta(x, delta);
+  if (space) return code.space(x, space);
   if (convolution) return code.convolution(x, convolution);
   projects({ q: x, k, v });
   const { queryHeads, headDim } = attention!, // the only one left

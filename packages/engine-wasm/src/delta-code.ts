@@ -7,7 +7,7 @@ import type { WeightArena } from './weight-arena.ts';
 /** A layer's gated delta rule. */
 export interface DeltaShape
   extends Pick<DeltaRule, 'keyHeads' | 'valueHeads' | 'keyDim' | 'valueDim' | 'length' | 'eps' | 'keyHeadOf'> {
-  /** Addresses of its taps `[length, channels]`, and of decay, time bias and gain one after the other. */
+  /** Addresses of its taps `[length, channels]` and a bias of zeros, and of decay, time bias and gain one after the other. */
   readonly taps: number;
   readonly rule: number;
   /** Bytes from the first cache to the word that holds the address of its state. */
@@ -21,14 +21,25 @@ export const runsDelta = ({ keyDim, valueDim }: Pick<DeltaRule, 'keyDim' | 'valu
 /** Returns the shape of a layer's delta rule, with its constants in the arena's memory. */
 export const placeDelta = (
   arena: WeightArena,
-  { taps, decay, timeBias, gain, ...rule }: DeltaRule,
+  { taps, bias, decay, timeBias, gain, ...rule }: DeltaRule,
   state: number,
 ): DeltaShape => ({
   ...rule,
-  taps: arena.array(taps),
-  rule: arena.array(Float32Array.of(...decay, ...timeBias, ...gain)),
+  taps: arena.array(joined(taps, bias)),
+  rule: arena.array(joined(decay, timeBias, gain)),
   state,
 });
+
+/** Returns arrays one after the other: the constants of a memory. */
+export function joined(...arrays: readonly Float32Array[]): Float32Array {
+  const all = new Float32Array(arrays.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const array of arrays) {
+    all.set(array, at);
+    at += array.length;
+  }
+  return all;
+}
 
 /**
  * Writes the gated delta rule of rows `[q | k | v | z | b | a]`: threads claim key heads, each with the value heads that read

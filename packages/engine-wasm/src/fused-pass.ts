@@ -8,6 +8,7 @@ import { BytecodeWriter } from './bytecode-writer.ts';
 import { writeProgram } from './compile.ts';
 import { placeConvolution } from './convolution-code.ts';
 import { placeDelta, runsDelta } from './delta-code.ts';
+import { placeSpace, runsSpace } from './space-code.ts';
 import { cacheBytes, eights, mostKvHeads, nothingKept, PassBuffers, queryRanks } from './pass-buffers.ts';
 import type { WasmRunnable } from './engine.ts';
 import { install, sizesOf } from './install.ts';
@@ -57,7 +58,7 @@ export class FusedPass {
   readonly #pace = { one: 0, tile: YIELD_AFTER };
 
   readonly #eight: boolean;
-  /** Whether the module supports heads of the widths that attention and delta rules have, and no slot has several readers. */
+  /** Whether the module supports the widths of heads, delta rules and state spaces, and no slot has several readers. */
   readonly attends: boolean;
 
   /** @param exact whether attention of blocks stays f32, as that of a token always does */
@@ -73,12 +74,13 @@ export class FusedPass {
     this.attends =
       headDims(decoder.config).every((headDim) => headDim % 4 === 0) &&
       readers.length === readers.flat().length && // queries of several layers read one cache layer by layer
-      decoder.layers.every(({ delta }) => !delta || runsDelta(delta));
+      decoder.layers.every(({ delta, space }) => (!delta || runsDelta(delta)) && (!space || runsSpace(space)));
     this.#mixers = all.map(({ at }, l) => {
-      const { convolution, delta, sinks } = decoder.layers[l],
+      const { convolution, delta, space, sinks } = decoder.layers[l],
         state = slots.length * each + 4 * at,
         window = windows[l] ?? Infinity;
       if (delta) return { delta: placeDelta(this.#arena, delta, state) };
+      if (space) return { space: placeSpace(this.#arena, space, state) };
       if (convolution) return { convolution: placeConvolution(this.#arena, convolution, state) };
       const heads = headsOf(decoder.config, l);
       return {

@@ -22,6 +22,7 @@ export const sizesOf = ({ kernels, threads, fast }: ThreadPool): Sizes => ({
   rowsScratch: kernels.rowsScratch,
   packScratch: kernels.packScratch,
   deltaScratch: kernels.deltaScratch,
+  spaceScratch: kernels.spaceScratch,
 });
 
 /** Copies code into a pool's memory. */

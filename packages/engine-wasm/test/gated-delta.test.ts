@@ -2,7 +2,6 @@ import { deltaChannels, stateNumbers } from '@kv/checkpoints';
 import type { DeltaWeights, GatedDelta } from '@kv/checkpoints';
 import { deltaRule, gatedDelta, gateOutputs } from '@kv/engine';
 import { deltaOracle } from '@kv/engine-testing/gated-delta.oracle';
-import { relative } from '@kv/engine-testing/run';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { BytecodeWriter } from '../src/bytecode-writer.ts';
@@ -11,9 +10,9 @@ import { install, sizesOf } from '../src/install.ts';
 import { PassBuffers } from '../src/pass-buffers.ts';
 import { nowhere } from '../src/pass-run.ts';
 import { copyRows, rowsAt } from '../src/rows.ts';
-import { heapStore } from '../src/store.ts';
 import { ThreadPool } from '../src/thread-pool.ts';
 import { WeightArena } from '../src/weight-arena.ts';
+import { bits, chunk, mixerInModule, near } from './mixer-in-module.ts';
 import { modules } from './modules.ts';
 
 interface Case {
@@ -73,13 +72,6 @@ const onHost = (one: Case, block = Infinity): { readonly out: Float32Array; read
     parts.push(gatedDelta(one.rows.subarray(at, at + size), ruleOf(one), state));
   return { out: Float32Array.from(parts.flatMap((part) => [...part])), state };
 };
-/** Numbers as text, which compares faster than long lists. */
-const bits = (...lists: readonly Float32Array[]): readonly string[] =>
-  lists.map(({ buffer, byteOffset, byteLength }) => Buffer.from(buffer, byteOffset, byteLength).toString('base64'));
-/** Whether numbers differ by rounding alone. */
-const near = (a: Float32Array, b: Float32Array): boolean => !b.some((x) => Math.abs(x) > 1e-3) || relative(a, b) < 1e-4;
-const chunk = (x: Float32Array, size: number): number[][] =>
-  Array.from({ length: x.length / size }, (_, i) => [...x.subarray(i * size, (i + 1) * size)]);
 
 test('the gated delta rule is that of the float64 oracle, and the same to the bit in blocks of any size', () => {
   fc.assert(
@@ -111,44 +103,10 @@ const pools = await Promise.all(
 );
 
 describe.each(pools)('in the module, %s, %i threads', (_name, _threads, pool) => {
-  /** Runs rows of a case in the module. `apart`: rows are tokens of sequences of their own. */
-  const inModule = (
-    one: Case,
-    block: number,
-    apart = false,
-  ): { out: Float32Array; states: readonly Float32Array[] } => {
-    const { width, mixer } = one,
-      tokens = one.rows.length / width,
-      values = mixer.valueHeads * mixer.valueDim,
-      arena = new WeightArena(pool, true),
-      store = heapStore(pool),
-      buffers = new PassBuffers(pool, false),
-      code = new BytecodeWriter(sizesOf(pool), apart ? tokens : Math.min(block, tokens), apart),
-      x = code.stream.value(width, true),
-      out = code.delta(x, placeDelta(arena, ruleOf(one), 0)),
-      loaded = install(pool, arena, code),
-      states = Array.from({ length: apart ? tokens : 1 }, () => store.createNumbers(stateNumbers(mixer))),
-      none = { rotary: 0, cos: new Float32Array(0), sin: new Float32Array(0) },
-      all = new Float32Array(tokens * values);
-    for (let at = 0, m: number; at < tokens; at += m) {
-      m = Math.min(code.stream.rows === 1 ? 1 : block, tokens - at);
-      const keep = states.map((state) => ({ caches: [], states: [state] })),
-        command = buffers.command(loaded, m, none, keep[0]),
-        rooms = buffers.work.for(loaded.layout);
-      copyRows(one.rows.subarray(at * width), width, rowsAt(pool.heap, rooms, x, m), m);
-      pool.call({
-        ...{ ...command, ...nowhere, position: 0 },
-        ...(apart && buffers.rows(keep, new Uint32Array(m))),
-      });
-      const { data, stride } = rowsAt(pool.heap, rooms, out, m);
-      for (let r = 0; r < m; r++) all.set(data.subarray(r * stride, r * stride + values), (at + r) * values);
-    }
-    const copies = states.map((state) => state.slice());
-    for (const state of states) store.releaseNumbers(state);
-    buffers.free();
-    arena.free();
-    return { out: all, states: copies };
-  };
+  const inModule = (one: Case, block: number, apart = false): ReturnType<typeof mixerInModule> =>
+    mixerInModule(pool, one.rows, one.width, (code, arena, x) => code.delta(x, placeDelta(arena, ruleOf(one), 0)), {
+      ...{ block, apart, given: one.mixer.valueHeads * one.mixer.valueDim, numbers: stateNumbers(one.mixer) },
+    });
 
   /** Form 0 fuses no sum with its product, as the host does not. */
   const plain = pool.fast.form === 0;

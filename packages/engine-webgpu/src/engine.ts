@@ -170,7 +170,7 @@ function computeOf(
   switch (instruction.op) {
     case 'rmsNorm': {
       const gain = weights.upload(instruction.gain, [instruction.gain.length]);
-      return (run) => encodeNorm(run.commands, valueIn(run, x), run.m, gain, instruction.eps);
+      return (run) => encodeNorm(run.commands, valueIn(run, x), run.m, gain, instruction.eps, instruction.run);
     }
     case 'linear':
       return linearOf(instruction, weights, matrix);

@@ -1,7 +1,7 @@
 import { sizeOf } from '@kv/core/engine';
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
-import type { DeltaRule, OutputNorm, RowForm } from '@kv/engine';
+import type { DeltaRule, OutputNorm, RowForm, SpaceRule } from '@kv/engine';
 import { dispatch } from '@kv/gpu';
 import { add } from './kernels/add.wgsl.ts';
 import { append } from './kernels/append.wgsl.ts';
@@ -9,7 +9,9 @@ import { argmax } from './kernels/argmax.wgsl.ts';
 import { compact, COMPACT_CHANNELS, gather } from './kernels/compact.wgsl.ts';
 import { convolution } from './kernels/convolution.wgsl.ts';
 import { embedding } from './kernels/embedding.wgsl.ts';
-import { deltaColumns, gatedDelta } from './kernels/gated-delta.wgsl.ts';
+import { gatedDelta } from './kernels/gated-delta.wgsl.ts';
+import { memoryColumns } from './kernels/memory-columns.wgsl.ts';
+import { stateSpace } from './kernels/state-space.wgsl.ts';
 import { gatedKernel } from './kernels/gated.wgsl.ts';
 import { heads } from './kernels/heads.wgsl.ts';
 import { moveRecords, NO_SLOT } from './kernels/records.wgsl.ts';
@@ -67,12 +69,25 @@ export function encodeEmbedding(
   return out;
 }
 
-/** Records the RMS normalisation of every run of `gain [size]` numbers of m rows. */
-export function encodeNorm(commands: Commands, x: DeviceRowView, m: number, gain: Tensor, eps: number): DeviceRowView {
+/** Records the RMS normalisation of every run of `size` numbers of m rows; `gain` is of one run, or of those of a row. */
+export function encodeNorm(
+  commands: Commands,
+  x: DeviceRowView,
+  m: number,
+  gain: Tensor,
+  eps: number,
+  size: number = gain.shape[0],
+): DeviceRowView {
   const out = fresh(commands, m, x.width),
-    size = gain.shape[0],
-    runs = x.width / size;
-  dispatch(commands, rmsNorm, { x: readRows(x, m), gain, out: out.tensor }, { ...at(x), runs, size, eps }, m * runs);
+    runs = x.width / size,
+    gains = gain.shape[0];
+  dispatch(
+    commands,
+    rmsNorm,
+    { x: readRows(x, m), gain, out: out.tensor },
+    { ...at(x), runs, size, gains, eps },
+    m * runs,
+  );
   return out;
 }
 
@@ -190,9 +205,35 @@ export function encodeConvolution(
   return out;
 }
 
+/**
+ * Records the convolution of m rows before a memory, and SiLU, to `[m, channels]`; `next` receives the last columns.
+ * @param state begins with columns `[L - 1, channels]` of the tokens before
+ */
+function encodeColumns(
+  commands: Commands,
+  x: DeviceRowView,
+  m: number,
+  { taps, bias }: DeviceConvolution,
+  state: Tensor,
+  next: Tensor,
+): Tensor {
+  const channels = x.width,
+    last = taps.shape[0] - 1,
+    out = commands.make([m, channels]),
+    [before, after] = [state, next].map((all): Tensor => ({ ...all, shape: [last, channels] }));
+  dispatch(
+    commands,
+    memoryColumns,
+    { x: readRows(x, m), taps, bias, state: before, out, next: after },
+    { ...at(x), m, channels, last },
+    (m + last) * channels,
+  );
+  return out;
+}
+
 /** The constants of a gated delta rule, with its arrays on the device. */
-export type DeviceDelta = Omit<DeltaRule, 'taps' | 'decay' | 'timeBias' | 'gain'> &
-  Readonly<Record<'taps' | 'decay' | 'timeBias' | 'gain', Tensor>>;
+export type DeviceDelta = Omit<DeltaRule, 'taps' | 'bias' | 'decay' | 'timeBias' | 'gain'> &
+  Readonly<Record<'taps' | 'bias' | 'decay' | 'timeBias' | 'gain', Tensor>>;
 
 /**
  * Records the gated delta rule of m rows `[q | k | v | z | b | a]`, after tokens that left `state`, columns `[L - 1,
@@ -211,17 +252,9 @@ export function encodeGatedDelta(
     memories = last * channels,
     qkv = columns(x, 0, channels),
     rest = columns(x, channels, x.width - channels),
-    [before, after] = [state, next].map((all): Tensor => ({ ...all, shape: [last, channels] })),
     [held, left] = [state, next].map((all): Tensor => ({ ...all, shape: [heads, keyDim, valueDim] })),
-    mixed = commands.make([m, channels]),
+    mixed = encodeColumns(commands, qkv, m, rule, state, next),
     out = commands.make([m, heads * valueDim]);
-  dispatch(
-    commands,
-    deltaColumns,
-    { x: readRows(qkv, m), taps: rule.taps, state: before, out: mixed, next: after },
-    { ...at(qkv), m, channels, last },
-    (m + last) * channels,
-  );
   dispatch(
     commands,
     gatedDelta,
@@ -238,6 +271,45 @@ export function encodeGatedDelta(
   commands.free(mixed);
   return out;
 }
+
+/** The constants of a state space, with its arrays on the device. */
+export type DeviceSpace = Omit<SpaceRule, 'taps' | 'bias' | 'constants'> &
+  Readonly<Record<'taps' | 'bias' | 'constants', Tensor>>;
+
+/**
+ * Records the state space of m rows `[z | x | B | C | dt]`, after tokens that left `state`, columns `[L - 1, channels]` and
+ * then a memory of each head, to `[m, heads * headDim]`; `next` receives the state after them.
+ */
+export function encodeStateSpace(
+  commands: Commands,
+  x: DeviceRowView,
+  m: number,
+  space: DeviceSpace,
+  state: Tensor,
+  next: Tensor,
+): Tensor {
+  const { heads, headDim, groups, stateDim, channels, length, constants } = space,
+    [least, most] = space.timeStep.map((bound) => Math.min(bound, LARGEST)),
+    inner = heads * headDim,
+    [held, left] = [state, next].map((all): Tensor => ({ ...all, shape: [heads, stateDim, headDim] })),
+    mixed = encodeColumns(commands, columns(x, inner, channels), m, space, state, next),
+    out = commands.make([m, inner]);
+  dispatch(
+    commands,
+    stateSpace,
+    { x: readRows(x, m), mixed, rule: constants, state: held, out, next: left },
+    {
+      ...{ ...at(x), m, channels, times: inner + channels, heads, groups, key_dim: stateDim, value_dim: headDim },
+      ...{ memories: (length - 1) * channels, least, most },
+    },
+    heads,
+  );
+  commands.free(mixed);
+  return out;
+}
+
+/** The largest f32, since WGSL knows no infinity. */
+const LARGEST = 3.4028234663852886e38;
 
 /** Records what heads give, x `[m, H * d]`, times the sigmoid of their gates, of the same shape. */
 export function encodeOutputGate(commands: Commands, x: Tensor, gate: Tensor): Tensor {

@@ -1,4 +1,5 @@
-import { gatedDelta, gateOutputs, shortConvolution } from '@kv/engine';
+import { spaceChannels } from '@kv/checkpoints';
+import { gatedDelta, gateOutputs, shortConvolution, stateSpace } from '@kv/engine';
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import { columns } from '../src/rows.ts';
@@ -12,6 +13,7 @@ import {
   encodeNorm,
   encodeOutputGate,
   encodeSoftcap,
+  encodeStateSpace,
 } from '../src/operations.ts';
 import { rowsOf } from '../src/index.ts';
 import type { DeviceRowView } from '../src/index.ts';
@@ -292,6 +294,7 @@ gpuTest('gated delta rules of some rows, and the state that they leave, are thos
         rule = {
           ...{ ...shape, valueHeads, channels, eps: 1e-6 },
           taps: some(1, length * channels),
+          bias: new Float32Array(channels),
           decay: some(2, valueHeads).map((x) => -Math.abs(x)),
           timeBias: some(3, valueHeads),
           gain: some(4, valueDim),
@@ -307,6 +310,7 @@ gpuTest('gated delta rules of some rows, and the state that they leave, are thos
           on = {
             ...rule,
             taps: commands.upload(rule.taps, [length, channels]),
+            bias: commands.upload(rule.bias, [channels]),
             decay: commands.upload(rule.decay, [valueHeads]),
             timeBias: commands.upload(rule.timeBias, [valueHeads]),
             gain: commands.upload(rule.gain, [valueDim]),
@@ -315,6 +319,54 @@ gpuTest('gated delta rules of some rows, and the state that they leave, are thos
       });
       const wanted = gatedDelta(rows, rule, state);
       near(out, wanted, (_, want) => 2e-4 * (1 + Math.abs(want)), 'outputs');
+      near(next, state, (_, want) => 1e-5 * (1 + Math.abs(want)), 'the state');
+    },
+  ),
+);
+
+gpuTest('state spaces of some rows, and the state that they leave, are those of the host', (gpu) =>
+  everywhere(
+    fc.record({
+      seed: fc.nat(),
+      m: fc.constantFrom(1, 2, 9),
+      groups: fc.constantFrom(1, 2),
+      each: fc.constantFrom(1, 3),
+      stateDim: fc.constantFrom(1, 5, 65),
+      headDim: fc.constantFrom(1, 7, 70),
+      length: fc.integer({ min: 2, max: 5 }),
+      timeStep: fc.constantFrom<(readonly [number, number])[]>([0, Infinity], [0.5, 0.9]),
+      before: fc.constantFrom(0, 5),
+    }),
+    async ({ seed, m, each, before, ...shape }) => {
+      const { groups, stateDim, headDim, length } = shape,
+        heads = groups * each,
+        inner = heads * headDim,
+        channels = spaceChannels({ ...shape, heads }),
+        width = inner + channels + heads,
+        stride = before + width,
+        some = (salt: number, count: number): Float32Array => numbers(seed + salt, count),
+        rule = {
+          ...{ ...shape, heads, channels, taps: some(1, length * channels), bias: some(2, channels) },
+          constants: some(3, 3 * heads).map((x, i) => (i < heads ? -Math.abs(x) : x)),
+        },
+        data = some(4, m * stride),
+        rows = new Float32Array(m * width),
+        state = some(5, (length - 1) * channels + inner * stateDim),
+        size = state.length;
+      for (let r = 0; r < m; r++) rows.set(data.subarray(r * stride + before, (r + 1) * stride), r * width);
+      const [out, next] = await twice(gpu, (commands) => {
+        const left = commands.make([1, size]),
+          x = columns(rowsOf(commands.upload(data, [m, stride]), stride), before, width),
+          on = {
+            ...rule,
+            taps: commands.upload(rule.taps, [length, channels]),
+            bias: commands.upload(rule.bias, [channels]),
+            constants: commands.upload(rule.constants, [3, heads]),
+          };
+        return [encodeStateSpace(commands, x, m, on, commands.upload(state, [1, size]), left), left];
+      });
+      const wanted = stateSpace(rows, rule, state);
+      near(out, wanted, (_, want) => 1e-4 * (1 + Math.abs(want)), 'outputs');
       near(next, state, (_, want) => 1e-5 * (1 + Math.abs(want)), 'the state');
     },
   ),

@@ -72,6 +72,8 @@ export { deltaRule, gatedDelta } from './decoder/gated-delta.ts';
 export type { DeltaRule } from './decoder/gated-delta.ts';
 export { gateOutputs } from './decoder/output-gate.ts';
 export { shortConvolution } from './decoder/short-convolution.ts';
+export { spaceRule, stateSpace } from './decoder/state-space.ts';
+export type { SpaceRule } from './decoder/state-space.ts';
 export type { ConvolutionKernel } from './decoder/short-convolution.ts';
 export { decode, generate } from './generate/generate.ts';
 export type { GenerateResult } from './generate/generate.ts';

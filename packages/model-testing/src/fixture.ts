@@ -24,7 +24,7 @@ export const fixtureJson = <T>(path: string): T => JSON.parse(readFileSync(fixtu
 
 /** Whether every layer of a checkpoint has attention. */
 export const hasOnlyAttention = (name: string): boolean =>
-  !/"(?:conv|linear_attention)"/.test(readFileSync(fixture(`${name}/config.json`), 'utf8'));
+  !/"(?:conv|linear_attention|mamba)"/.test(readFileSync(fixture(`${name}/config.json`), 'utf8'));
 
 /** Whether the heads of a checkpoint have learned sinks. */
 export const hasSinks = (name: string): boolean =>

@@ -9,6 +9,10 @@ import { loadModel, type ModelConfig, type Weights } from '../src/index.ts';
 import { f32Bytes, writeSafetensors, type TensorBytes } from '@kv/model-testing/safetensors-file';
 import { reference, referenceJson } from '@kv/model-testing/reference';
 
+const granite4 = {
+  ...{ model_type: 'granitemoehybrid', num_local_experts: 0, shared_intermediate_size: 96 },
+  ...{ mamba_n_heads: 8, mamba_d_head: 16, layer_types: ['mamba', 'attention', 'mamba', 'attention'] },
+};
 const good = (): Record<string, unknown> => referenceJson('data/goldens/llama/config.json');
 
 describe('parseConfig', () => {
@@ -115,6 +119,19 @@ describe('parseConfig', () => {
     [{ model_type: 'qwen3_5_text', linear_conv_kernel_dim: 1 }],
     [{ model_type: 'qwen3_5_text', hidden_act: 'gelu_pytorch_tanh' }],
     [{ model_type: 'qwen3_5_text', partial_rotary_factor: 1.25 }],
+    [{ model_type: 'granitemoehybrid' }],
+    [{ model_type: 'granitemoehybrid', num_local_experts: 64 }],
+    [{ ...granite4, layer_types: undefined }],
+    [{ ...granite4, layer_types: ['mamba', 'conv', 'mamba', 'attention'] }],
+    [{ ...granite4, shared_intermediate_size: undefined }],
+    [{ ...granite4, mamba_n_groups: 3 }],
+    [{ ...granite4, mamba_d_head: 24 }],
+    [{ ...granite4, mamba_n_heads: 7, mamba_d_head: 'auto' }],
+    [{ ...granite4, mamba_d_state: 2 ** 30 }],
+    [{ ...granite4, mamba_conv_bias: 1 }],
+    [{ ...granite4, time_step_limit: [1, 0.5] }],
+    [{ ...granite4, position_embedding_type: 'alibi' }],
+    [{ ...granite4, hidden_act: 'gelu_pytorch_tanh' }],
     [{ model_type: 'qwen3_5' }],
     [{ model_type: 'qwen3_5', text_config: 'qwen3_5_text' }],
     [{ model_type: 'qwen3_5', text_config: { model_type: 'qwen3' } }],

@@ -3,7 +3,7 @@ import { sumOf } from '@kv/core/shared';
 import type { AnySignal, Budget, LevelShares } from '@kv/core';
 import { isState, signalKey } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
-import { deltaChannels, slotLayers, slotRows, type Mixer } from '@kv/checkpoints';
+import { deltaChannels, slotLayers, slotRows, spaceChannels, type Mixer } from '@kv/checkpoints';
 import { planGpu } from '@kv/gpu';
 import { shapeCosts } from '@kv/engine-webgpu';
 import type { ShapeCosts } from '@kv/engine-webgpu';
@@ -234,6 +234,11 @@ function mixerWork(mixer: Mixer, { queryHeads, hidden, attention }: ModelConfig)
     return hidden * headDim * ((attention.outputGate ? 3 : 2) * queryHeads + own);
   }
   if (mixer.kind === 'shortConvolution') return mixer.channels * (4 * hidden + mixer.kernel);
+  if (mixer.kind === 'stateSpace') {
+    const { heads, headDim, stateDim, kernel } = mixer,
+      channels = spaceChannels(mixer);
+    return hidden * (channels + heads * (2 * headDim + 1)) + channels * kernel + 2 * heads * stateDim * headDim;
+  }
   const { valueHeads, keyDim, valueDim, kernel } = mixer,
     channels = deltaChannels(mixer);
   return hidden * (channels + 2 * valueHeads * (valueDim + 1)) + channels * kernel + 3 * valueHeads * keyDim * valueDim;

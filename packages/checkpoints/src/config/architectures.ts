@@ -4,14 +4,16 @@ export interface Architecture {
   readonly gguf: string;
   /** `model_type` of a config.json, of a model that also reads images, that holds the text model's in `text_config`. */
   readonly within?: string;
-  /** Names of tensors: Llama's, or those of LFM2 or Qwen 3.5. */
-  readonly names: 'llama' | 'lfm2' | 'qwen3_5';
+  /** Names of tensors: Llama's, or those of LFM2, Qwen 3.5 or Granite 4.0 h. */
+  readonly names: 'llama' | 'lfm2' | 'qwen3_5' | 'granitemoehybrid';
   /** What some layers have instead of attention. */
-  readonly mixer?: 'shortConvolution' | 'gatedDelta';
+  readonly mixer?: 'shortConvolution' | 'gatedDelta' | 'stateSpace';
   /** Whether what heads give is gated; a head's rows of the query product are then followed by those of its gate. */
   readonly outputGate: boolean;
   /** Whether q, k, v and gate, up are each stored as one fused matrix. */
   readonly fused: boolean;
+  /** Whether safetensors, and not GGUF files, store gate, up as one fused matrix. @defaultValue false */
+  readonly fusedGate?: boolean;
   /** Normalisation of q and k before rotation: per head, or over all heads of a token together. */
   readonly qkNorm: 'none' | 'head' | 'projection';
   /** Where norms are: before attention and the feed-forward layer, after them (before the residual add), or both. */
@@ -43,6 +45,8 @@ export interface Architecture {
   readonly windows: 'none' | 'all' | 'from' | 'unturned' | { readonly every: number; readonly first?: boolean };
   /** Every n-th layer applies no rotation, unless `no_rope_layers` lists others. */
   readonly unturned?: number;
+  /** Whether heads are rotated only where `position_embedding_type` is `rope`. @defaultValue false */
+  readonly namedPositions?: boolean;
   /**
    * Whether `layer_rope_theta` may list each layer's RoPE base, 0 for a layer that rotates nothing; in GGUF files, which know
    * one base, `attention.rope_pattern` lists the layers that do.
@@ -84,6 +88,7 @@ export type ArchitectureName =
   | 'olmo2'
   | 'granite'
   | 'granite_swa'
+  | 'granitemoehybrid'
   | 'lfm2'
   | 'qwen3_5_text';
 
@@ -207,6 +212,16 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
     windows: { every: 4, first: true },
     listedThetas: true,
     defaults: { normEps: 1e-5, maxPositions: 8192, tied: true, window: 128 },
+  },
+  granitemoehybrid: {
+    ...granite,
+    gguf: 'granitehybrid',
+    names: 'granitemoehybrid',
+    mixer: 'stateSpace',
+    fusedGate: true,
+    fields: { ...llama.fields, ffn: ['shared_intermediate_size'] },
+    biases: { ...unbiased, qkv: 'attention_bias', output: 'attention_bias' },
+    namedPositions: true,
   },
   lfm2: {
     ...llama,

@@ -117,6 +117,9 @@ export function parseConfig(json: unknown, where: string): ModelConfig {
   const kvHeads = integer(fields, 'num_key_value_heads', where, queryHeads);
   const headDim = integer(fields, 'head_dim', where, kind.defaults.headDim ?? hidden / queryHeads, mostHeadDim);
   checkHeads(queryHeads, kvHeads, headDim, where);
+  const { num_local_experts: experts = 8 } = fields;
+  if (kind.mixer === 'stateSpace' && experts !== 0)
+    throw new KvError(where, `num_local_experts must be 0, got ${show(experts)}`);
   const layers = integer(fields, 'num_hidden_layers', where, undefined, mostLayers);
   const vocab = integer(fields, 'vocab_size', where);
   const maxPositions = integer(fields, 'max_position_embeddings', where, kind.defaults.maxPositions);
@@ -222,9 +225,13 @@ export const turning = ({ unturned }: Architecture, mixers: readonly Mixer[], ev
 
 /** Returns which layers rotate heads: `no_rope_layers` holds 1 for a layer that does. */
 function turnsOf(kind: Architecture, fields: JsonFields, mixers: readonly Mixer[], where: string): readonly boolean[] {
-  const { unturned } = kind,
+  const { unturned, namedPositions } = kind,
     layers = mixers.length,
-    list = fields.no_rope_layers;
+    { no_rope_layers: list, position_embedding_type: positions } = fields;
+  if (namedPositions && positions !== 'rope') {
+    if (positions == null || positions === 'nope') return mixers.map(() => false);
+    throw new KvError(where, `position_embedding_type must be "rope", "nope" or absent, got ${show(positions)}`);
+  }
   if (unturned === undefined) return turning(kind, mixers);
   if (list == null) return turning(kind, mixers, integer(fields, 'no_rope_layer_interval', where, unturned));
   if (Array.isArray(list) && list.length === layers && list.every((x) => x === 0 || x === 1))
@@ -303,8 +310,9 @@ function activationOf(fields: JsonFields, kind: Architecture, where: string): 's
   const value = fields[name];
   if (value == null) return kind.activation;
   if (value === 'silu' || value === 'swish') return 'silu';
-  // a gated delta rule's convolution would have it too
-  if (kind.mixer === 'gatedDelta') throw new KvError(where, `${name} must be "silu", got ${show(value)}`);
+  // the convolution of a gated delta rule or a state space would have it too
+  if (kind.mixer === 'gatedDelta' || kind.mixer === 'stateSpace')
+    throw new KvError(where, `${name} must be "silu", got ${show(value)}`);
   if (value === 'gelu_pytorch_tanh' || value === 'gelu_new') return 'gelu';
   throw new KvError(where, `${name} must be "silu" or "gelu_pytorch_tanh", got ${show(value)}`);
 }

@@ -9,7 +9,7 @@ import {
   turning,
   type ModelConfig,
 } from './config.ts';
-import { integer, optional, positive, show, type JsonFields } from '../read/fields.ts';
+import { boolean, integer, optional, positive, show, type JsonFields } from '../read/fields.ts';
 import { expectKnown } from './gguf-keys.ts';
 import type { GgufFile } from '../format/gguf.ts';
 import {
@@ -22,6 +22,8 @@ import {
   type KvHeads,
   type Mixer,
   type StateMixer,
+  type StateSpace,
+  unlimited,
 } from './mixers.ts';
 import { ggufNames } from './names.ts';
 import { ropesByLayer, yarn, yarnAttention, type RopeConfig, type Yarn } from './rope-config.ts';
@@ -65,10 +67,12 @@ export async function configFromGguf(file: GgufFile): Promise<ModelConfig> {
     embed = `${names.embed}.weight`,
     [vocab] = tensors.get(embed)?.shape ?? [];
   if (vocab === undefined) throw missing(where, embed);
-  const mixers = layerMixers(kind, attends, keys, {
+  const carrying = names.layer(attends.indexOf(false)),
+    mixers = layerMixers(kind, attends, keys, {
       hidden,
       heads: { kvHeads, headDim },
-      bias: has(`${names.layer(attends.indexOf(false)).convolution.input}.bias`),
+      bias: ['convolution', 'stateSpace'].some((of) => has(`${carrying[of as 'convolution'].input}.bias`)),
+      convolutionBias: has(`${carrying.stateSpace.kernel}.bias`),
     }),
     first = names.layer(attends.indexOf(true));
   const caps = (rest: string): number | undefined =>
@@ -86,7 +90,7 @@ export async function configFromGguf(file: GgufFile): Promise<ModelConfig> {
     mixers,
     queryHeads,
     hidden,
-    ffn: keys.integer('feed_forward_length'),
+    ffn: ffnOf(keys),
     vocab,
     ropes: ropesByLayer(rope, local, windows, turnsOf(kind, keys, mixers)),
     attention: {
@@ -130,6 +134,12 @@ function keysOf(metadata: JsonFields, { gguf }: Architecture, where: string): Ke
     positive: (rest, fallback) => positive(metadata, key(rest), where, fallback),
     integer: (rest, fallback, most, least) => integer(metadata, key(rest), where, fallback, most, least),
   };
+}
+
+/** Returns the width of the feed-forward layer; Granite 4.0's is that of its shared expert. */
+function ffnOf(keys: Keys): number {
+  const shared = 'expert_shared_feed_forward_length';
+  return keys.integer(keys.metadata[keys.key(shared)] ? shared : 'feed_forward_length');
 }
 
 /** Returns the architecture of a file. @throws KvError that lists the known architectures */
@@ -191,41 +201,55 @@ function layerMixers(
   { mixer }: Architecture,
   attends: readonly boolean[],
   keys: Keys,
-  { hidden, bias, heads }: { readonly hidden: number; readonly bias: boolean; readonly heads: KvHeads },
+  {
+    hidden,
+    bias,
+    convolutionBias,
+    heads,
+  }: { readonly hidden: number; readonly bias: boolean; readonly convolutionBias: boolean; readonly heads: KvHeads },
 ): readonly Mixer[] {
   if (mixer === undefined || attends.every(Boolean)) return onlyAttention(attends.length, heads);
   const other: StateMixer =
     mixer === 'gatedDelta'
       ? gatedDelta(keys)
-      : {
-          kind: 'shortConvolution',
-          channels: hidden,
-          kernel: keys.integer('shortconv.l_cache', undefined, longestKernel, 2),
-          bias,
-        };
+      : mixer === 'stateSpace'
+        ? stateSpace(keys, { bias, convolutionBias })
+        : {
+            kind: 'shortConvolution',
+            channels: hidden,
+            kernel: keys.integer('shortconv.l_cache', undefined, longestKernel, 2),
+            bias,
+          };
   return mixersOf(attends, other, heads, keys.where);
 }
 
-function gatedDelta(keys: Keys): GatedDelta {
-  const valueHeads = keys.integer('ssm.time_step_rank'),
-    values = keys.integer('ssm.inner_size');
-  if (values % valueHeads !== 0)
+/** Returns what the keys say of a memory: its heads, their width and groups, and the kernel before it. */
+function memoryOf(keys: Keys, what: string): Record<'heads' | 'headDim' | 'groups' | 'stateDim' | 'kernel', number> {
+  const heads = keys.integer('ssm.time_step_rank'),
+    inner = keys.integer('ssm.inner_size');
+  if (inner % heads !== 0)
     throw new KvError(
       keys.where,
-      `${keys.key('ssm.inner_size')} must be a multiple of the value heads (${valueHeads}), got ${values}`,
+      `${keys.key('ssm.inner_size')} must be a multiple of the ${what} (${heads}), got ${inner}`,
     );
-  return fitting(
-    {
-      kind: 'gatedDelta',
-      keyHeads: keys.integer('ssm.group_count'),
-      valueHeads,
-      keyDim: keys.integer('ssm.state_size'),
-      valueDim: values / valueHeads,
-      kernel: keys.integer('ssm.conv_kernel', undefined, longestKernel, 2),
-    },
-    keys.key('ssm.time_step_rank'),
-    keys.where,
-  );
+  return {
+    heads,
+    headDim: inner / heads,
+    groups: keys.integer('ssm.group_count'),
+    stateDim: keys.integer('ssm.state_size'),
+    kernel: keys.integer('ssm.conv_kernel', undefined, longestKernel, 2),
+  };
+}
+
+function gatedDelta(keys: Keys): GatedDelta {
+  const { heads, headDim, groups, stateDim, kernel } = memoryOf(keys, 'value heads'),
+    mixer = { keyHeads: groups, valueHeads: heads, keyDim: stateDim, valueDim: headDim, kernel };
+  return fitting({ kind: 'gatedDelta', ...mixer }, keys.key('ssm.time_step_rank'), keys.where);
+}
+
+function stateSpace(keys: Keys, biases: Pick<StateSpace, 'bias' | 'convolutionBias'>): StateSpace {
+  const mixer = { ...memoryOf(keys, 'heads'), ...biases, timeStep: unlimited };
+  return fitting({ kind: 'stateSpace', ...mixer }, keys.key('ssm.time_step_rank'), keys.where);
 }
 
 /**
@@ -253,6 +277,8 @@ function windowsOf({ gguf, windows, defaults, softcaps }: Architecture, keys: Ke
 function turnsOf(kind: Architecture, keys: Keys, mixers: readonly Mixer[]): readonly boolean[] {
   const key = keys.key('attention.rope_pattern'),
     list = keys.metadata[key];
+  if (kind.multipliers && !boolean(keys.metadata, keys.key('rope.scaling.finetuned'), keys.where, true))
+    return mixers.map(() => false);
   if (list === undefined || !kind.listedThetas) return turning(kind, mixers);
   if (Array.isArray(list) && list.length === mixers.length && list.every((turns) => typeof turns === 'boolean'))
     return list as readonly boolean[];

@@ -39,11 +39,24 @@ const readWhere: Readonly<
   logit_scale: [({ multipliers }) => multipliers, [0, 1]],
   'shortconv.l_cache': [({ mixer }) => mixer === 'shortConvolution', []],
   ...Object.fromEntries(
-    [
-      ...['ssm.conv_kernel', 'ssm.inner_size', 'ssm.state_size', 'ssm.time_step_rank', 'ssm.group_count'],
-      ...['full_attention_interval', 'attention.recurrent_layers'],
-    ].map((key) => [key, [({ mixer }: Architecture) => mixer === 'gatedDelta', []] as const]),
+    [...['ssm.conv_kernel', 'ssm.inner_size', 'ssm.state_size', 'ssm.time_step_rank', 'ssm.group_count']].map((key) => [
+      key,
+      // a Granite 4.0 with attention in every layer is written as `granite`, with what its other layers would have
+      [
+        ({ mixer, gguf }: Architecture) => mixer === 'gatedDelta' || mixer === 'stateSpace' || gguf === 'granite',
+        [],
+      ] as const,
+    ]),
   ),
+  ...Object.fromEntries(
+    ['full_attention_interval', 'attention.recurrent_layers'].map((key) => [
+      key,
+      [({ mixer }: Architecture) => mixer === 'gatedDelta', []] as const,
+    ]),
+  ),
+  expert_shared_feed_forward_length: [({ multipliers }) => multipliers, [0]],
+  // of Granite it says whether heads are rotated
+  'rope.scaling.finetuned': [({ multipliers }) => multipliers, [true]],
   // layers that draft are not run, and images are not read
   nextn_predict_layers: [({ names }) => names === 'qwen3_5', [0]],
   ...Object.fromEntries(
@@ -90,7 +103,6 @@ const plainly: Readonly<Record<string, readonly unknown[]>> = {
   expert_group_count: [0],
   expert_group_used_count: [0],
   expert_feed_forward_length: [0],
-  expert_shared_feed_forward_length: [0],
   expert_chunk_feed_forward_length: [0],
   expert_weights_norm: [false],
   expert_weights_scale: [0, 1],
@@ -111,7 +123,6 @@ const plainly: Readonly<Record<string, readonly unknown[]>> = {
   'attention.relative_buckets_count': [0],
   'rope.scale': [1],
   'rope.scaling.alpha': [0, 1],
-  'rope.scaling.finetuned': [true],
   'rope.scaling.yarn_log_multiplier': [0],
   'ssm.v_head_reordered': [true], // of Ollama's converter
 };

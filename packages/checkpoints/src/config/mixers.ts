@@ -7,7 +7,7 @@ import { boolean, integer, show, type JsonFields } from '../read/fields.ts';
  * token, which policies may evict; any other mixer keeps a state of fixed size, which holds a trace of every token so
  * far and cannot be cut back.
  */
-export type Mixer = AttentionMixer | ShortConvolution | GatedDelta;
+export type Mixer = AttentionMixer | ShortConvolution | GatedDelta | StateSpace;
 
 /** Attention; its query heads, window and RoPE are fields of the configuration. */
 export interface AttentionMixer extends KvHeads {
@@ -80,6 +80,47 @@ export interface GatedDelta {
   readonly kernel: number;
 }
 
+/**
+ * Selective state space (Mamba-2, in Granite 4.0 h): a memory `S`, `[stateDim, headDim]` of each head, that decays and
+ * takes up every token. The product of the normed input gives `[z | x | B | C | dt]`.
+ *
+ * - `x | B | C` (`channels`) pass a convolution of each channel over the last `kernel` tokens, `sum_j kernel[j] x_(t - L + 1
+ *   + j)`, a bias and SiLU. Each group of heads has its own B and C.
+ * - With `dt = clamp(softplus(dt_h + timeBias_h))` and `g = exp(decay_h * dt)`: `S = g S + B (dt x)^T; y = S^T C + skip_h x`.
+ * - Its result is `y * silu(z)` of all heads, joined, then a norm of each group `u / sqrt(mean u^2 + normEps) * gain`, then
+ *   the output product.
+ *
+ * Its state is the convolution's columns `[kernel - 1, channels]`, x | B | C of the last tokens before the convolution,
+ * oldest first and zeros before the first token, then `S`, `[heads, stateDim, headDim]`.
+ */
+export interface StateSpace {
+  readonly kind: 'stateSpace';
+  /** Heads of x and z, a multiple of `groups`; each has its own time step, decay and memory. */
+  readonly heads: number;
+  /** Channels of a head of x and z. */
+  readonly headDim: number;
+  /** Groups of consecutive heads that share B, C and the norm of their result. */
+  readonly groups: number;
+  /** Channels of B and C of a group. */
+  readonly stateDim: number;
+  /** Tokens L that a kernel spans, its own included. */
+  readonly kernel: number;
+  /** Whether both products add a bias. */
+  readonly bias: boolean;
+  /** Whether the convolution adds a bias. */
+  readonly convolutionBias: boolean;
+  /** Bounds of a time step. */
+  readonly timeStep: readonly [least: number, most: number];
+}
+
+/** Returns the channels of x, B and C together, which the convolution of a state space reads. */
+export const spaceChannels = ({
+  heads,
+  headDim,
+  groups,
+  stateDim,
+}: Pick<StateSpace, 'heads' | 'headDim' | 'groups' | 'stateDim'>): number => heads * headDim + 2 * groups * stateDim;
+
 /** Returns the channels of q, k and v together, which the convolution of a gated delta rule reads. */
 export const deltaChannels = ({ keyHeads, valueHeads, keyDim, valueDim }: GatedDelta): number =>
   2 * keyHeads * keyDim + valueHeads * valueDim;
@@ -136,7 +177,9 @@ export function headsOf({ queryHeads, mixers }: Mixers & Pick<Heads, 'queryHeads
 export function stateNumbers(mixer: Mixer): number {
   if (mixer.kind === 'attention') return 0;
   if (mixer.kind === 'shortConvolution') return (mixer.kernel - 1) * mixer.channels;
-  return (mixer.kernel - 1) * deltaChannels(mixer) + mixer.valueHeads * mixer.keyDim * mixer.valueDim;
+  return mixer.kind === 'gatedDelta'
+    ? (mixer.kernel - 1) * deltaChannels(mixer) + mixer.valueHeads * mixer.keyDim * mixer.valueDim
+    : (mixer.kernel - 1) * spaceChannels(mixer) + mixer.heads * mixer.stateDim * mixer.headDim;
 }
 
 /** Returns mixers of layers that all have attention with the same heads. */
@@ -149,10 +192,20 @@ export const longestKernel = 256;
 /** A mixer that keeps a state. */
 export type StateMixer = Exclude<Mixer, AttentionMixer>;
 
-/** What `layer_types` of config.json calls a layer with such a mixer. */
-export const layerType: Readonly<Record<StateMixer['kind'], string>> = {
-  shortConvolution: 'conv',
-  gatedDelta: 'linear_attention',
+/** What `layer_types` of config.json calls a layer with such a mixer and one with attention; the first is written. */
+export const layerTypes: Readonly<
+  Record<StateMixer['kind'], { readonly state: readonly string[]; readonly attention: readonly string[] }>
+> = {
+  shortConvolution: { state: ['conv'], attention: ['full_attention'] },
+  gatedDelta: { state: ['linear_attention'], attention: ['full_attention'] },
+  stateSpace: { state: ['mamba', 'linear_attention'], attention: ['attention', 'full_attention'] },
+};
+
+/** What a layer with such a mixer has, in errors. */
+const called: Readonly<Record<StateMixer['kind'], string>> = {
+  shortConvolution: 'a short convolution',
+  gatedDelta: 'a gated delta rule',
+  stateSpace: 'a state space',
 };
 
 /**
@@ -171,8 +224,15 @@ export function parseMixers(
   }: { readonly layers: number; readonly hidden: number; readonly heads: KvHeads; readonly where: string },
 ): readonly Mixer[] {
   if (mixer === undefined) return onlyAttention(layers, heads);
-  const other = mixer === 'gatedDelta' ? gatedDelta(fields, where) : shortConvolution(fields, hidden, where);
-  return mixersOf(attends(other.kind, fields, layers, where), other, heads, where);
+  const attending = attends(mixer, fields, layers, where);
+  if (attending.every(Boolean)) return onlyAttention(layers, heads);
+  const other =
+    mixer === 'gatedDelta'
+      ? gatedDelta(fields, where)
+      : mixer === 'stateSpace'
+        ? stateSpace(fields, hidden, where)
+        : shortConvolution(fields, hidden, where);
+  return mixersOf(attending, other, heads, where);
 }
 
 function shortConvolution(fields: JsonFields, channels: number, where: string): ShortConvolution {
@@ -201,21 +261,64 @@ function gatedDelta(fields: JsonFields, where: string): GatedDelta {
   );
 }
 
-/**
- * Returns a gated delta rule whose heads can be grouped and whose state can be counted.
- * @throws KvError naming the field or key `valueHeads` otherwise
- */
-export function fitting(mixer: GatedDelta, valueHeads: string, where: string): GatedDelta {
-  if (mixer.valueHeads % mixer.keyHeads !== 0)
+function stateSpace(fields: JsonFields, hidden: number, where: string): StateSpace {
+  const heads = integer(fields, 'mamba_n_heads', where, 128),
+    inner = integer(fields, 'mamba_expand', where, 2) * hidden,
+    auto = fields.mamba_d_head === 'auto' ? { mamba_d_head: null } : fields,
+    headDim = integer(auto, 'mamba_d_head', where, inner / heads);
+  if (heads * headDim !== inner)
     throw new KvError(
       where,
-      `${valueHeads} must be a multiple of the key heads (${mixer.keyHeads}), got ${mixer.valueHeads}`,
+      `mamba_n_heads times mamba_d_head must be mamba_expand times hidden_size (${inner}), got ${heads * headDim}`,
     );
+  return fitting(
+    {
+      kind: 'stateSpace',
+      ...{ heads, headDim },
+      groups: integer(fields, 'mamba_n_groups', where, 1),
+      stateDim: integer(fields, 'mamba_d_state', where, 256),
+      kernel: integer(fields, 'mamba_d_conv', where, 4, longestKernel, 2),
+      bias: boolean(fields, 'mamba_proj_bias', where, false),
+      convolutionBias: boolean(fields, 'mamba_conv_bias', where, true),
+      timeStep: timeStepOf(fields.time_step_limit ?? unlimited, where),
+    },
+    'mamba_n_heads',
+    where,
+  );
+}
+
+/** Bounds of a time step where nothing bounds it, and infinity as transformers writes it. */
+export const unlimited: readonly [number, number] = [0, Infinity];
+const infinity = { __float__: 'Infinity' };
+
+/** Returns a number of config.json as transformers writes it. */
+export const floatJson = (value: number): unknown => (value === Infinity ? infinity : value);
+
+function timeStepOf(value: unknown, where: string): readonly [number, number] {
+  const number = (x: unknown): unknown => (show(x) === show(infinity) ? Infinity : x),
+    [least, most, ...rest] = Array.isArray(value) ? value.map(number) : [];
+  if (typeof least === 'number' && typeof most === 'number' && least >= 0 && least <= most && rest.length === 0)
+    return [least, most];
+  throw new KvError(where, `time_step_limit must be two ascending numbers from 0 on, got ${show(value)}`);
+}
+
+/**
+ * Returns a mixer whose heads can be grouped and whose state can be counted.
+ * @param heads name of the field or key of the heads that are grouped
+ * @throws KvError naming it otherwise
+ */
+export function fitting<M extends GatedDelta | StateSpace>(mixer: M, heads: string, where: string): M {
+  const [all, groups, what] =
+    mixer.kind === 'gatedDelta'
+      ? [mixer.valueHeads, mixer.keyHeads, 'key heads']
+      : [mixer.heads, mixer.groups, 'groups'];
+  if (all % groups !== 0)
+    throw new KvError(where, `${heads} must be a multiple of the ${what} (${groups}), got ${all}`);
   const numbers = stateNumbers(mixer);
   if (numbers < 2 ** 31) return mixer;
   throw new KvError(
     where,
-    `${valueHeads}, the width of heads and the kernel must give a state of less than ${2 ** 31} numbers, got ${numbers}`,
+    `${heads}, the width of heads and the kernel must give a state of less than ${2 ** 31} numbers, got ${numbers}`,
   );
 }
 
@@ -228,19 +331,20 @@ export function mixersOf(
 ): readonly Mixer[] {
   if (attends.includes(true))
     return attends.map((attention) => (attention ? { kind: 'attention', kvHeads, headDim } : other));
-  const what = other.kind === 'gatedDelta' ? 'a gated delta rule' : 'a short convolution';
-  throw new KvError(where, `expected a layer with attention, got ${attends.length} with ${what}`);
+  throw new KvError(where, `expected a layer with attention, got ${attends.length} with ${called[other.kind]}`);
 }
 
 function attends(kind: StateMixer['kind'], fields: JsonFields, layers: number, where: string): readonly boolean[] {
-  const { layer_types: types, full_attn_idxs: indices } = fields,
+  const { layer_types: types = fields.layers_block_type, full_attn_idxs: indices } = fields,
     all = Array.from({ length: layers }, (_, l) => l),
-    word = layerType[kind];
+    { state, attention } = layerTypes[kind];
   if (types != null) {
-    if (Array.isArray(types) && types.length === layers && types.every((x) => x === word || x === 'full_attention'))
-      return types.map((type) => type === 'full_attention');
-    throw new KvError(where, `layer_types must be ${layers} of ${word} and full_attention, got ${show(types)}`);
+    const known = (type: unknown): boolean => [...state, ...attention].includes(type as string);
+    if (Array.isArray(types) && types.length === layers && types.every(known))
+      return types.map((type: string) => attention.includes(type));
+    throw new KvError(where, `layer_types must be ${layers} of ${state[0]} and ${attention[0]}, got ${show(types)}`);
   }
+  if (kind === 'stateSpace') return all.map(() => false);
   if (kind === 'gatedDelta') return everyNth(layers, integer(fields, 'full_attention_interval', where, 4));
   if (indices == null) return all.map(() => true);
   const listed = new Set<unknown>(Array.isArray(indices) ? indices : [NaN]);

@@ -20,6 +20,7 @@ export interface LayerNames {
   readonly mixerNorm: string;
   readonly convolution: { readonly input: string; readonly kernel: string; readonly output: string };
   readonly delta: DeltaNames;
+  readonly stateSpace: SpaceNames;
   readonly q: string;
   readonly k: string;
   readonly v: string;
@@ -57,6 +58,18 @@ export interface DeltaNames {
   readonly output: string;
 }
 
+/** Names of the tensors of a state space; those of `decay`, `timeBias` and `skip` are whole. */
+export interface SpaceNames {
+  /** Fused z|x|B|C|dt. */
+  readonly input: string;
+  readonly kernel: string;
+  readonly decay: string;
+  readonly timeBias: string;
+  readonly skip: string;
+  readonly gain: string;
+  readonly output: string;
+}
+
 /** Returns the tensor names of Hugging Face checkpoints; a model that also reads images has its text model within. */
 export function huggingFaceNames(of: ArchitectureName, has: Has): TensorNames {
   const { norms, names, within } = architectures[of],
@@ -86,6 +99,15 @@ export function huggingFaceNames(of: ArchitectureName, has: Has): TensorNames {
           gain: at('linear_attn.norm'),
           output: at('linear_attn.out_proj'),
         },
+        stateSpace: {
+          input: at('mamba.in_proj'),
+          kernel: at('mamba.conv1d'),
+          decay: at('mamba.A_log'),
+          timeBias: at('mamba.dt_bias'),
+          skip: at('mamba.D'),
+          gain: at('mamba.norm'),
+          output: at('mamba.out_proj'),
+        },
         q: at('self_attn.q_proj'),
         k: at('self_attn.k_proj'),
         v: at('self_attn.v_proj'),
@@ -101,6 +123,10 @@ export function huggingFaceNames(of: ArchitectureName, has: Has): TensorNames {
         gateUp: at('mlp.gate_up_proj'),
         down: at('mlp.down_proj'),
         postFfnNorm: at('post_feedforward_layernorm'),
+        ...(names === 'granitemoehybrid' && {
+          gateUp: at('shared_mlp.input_linear'),
+          down: at('shared_mlp.output_linear'),
+        }),
         ...(lfm2 && {
           mixerNorm: at('operator_norm'),
           qNorm: at('self_attn.q_layernorm'),
@@ -138,6 +164,15 @@ export const ggufNames = (of: ArchitectureName, has: Has): TensorNames => ({
         kernel: at('ssm_conv1d'),
         decay: at('ssm_a'),
         timeBias: has(at('ssm_dt')) ? at('ssm_dt') : at('ssm_dt.bias'), // Ollama's converter, and llama.cpp's
+        gain: at('ssm_norm'),
+        output: at('ssm_out'),
+      },
+      stateSpace: {
+        input: at('ssm_in'),
+        kernel: at('ssm_conv1d'),
+        decay: at('ssm_a'),
+        timeBias: at('ssm_dt.bias'),
+        skip: at('ssm_d'),
         gain: at('ssm_norm'),
         output: at('ssm_out'),
       },

@@ -3,12 +3,11 @@ import { show, type JsonFields } from '../read/fields.ts';
 
 /**
  * Features of decoders that none here has, by the fields of config.json or the GGUF keys that indicate them; those of a
- * text model within a larger one count too. A key that belongs to something else if another key is present names that.
+ * text model within a larger one count too.
  */
-const lacking: readonly (readonly [what: string, fields: readonly string[], unless?: string])[] = [
+const lacking: readonly (readonly [what: string, fields: readonly string[]])[] = [
   ['mixtures of experts', ['num_local_experts', 'num_experts', 'n_routed_experts', 'expert_count']],
   ['latent attention', ['kv_lora_rank', 'attention.kv_lora_rank']],
-  ['state spaces', ['state_size', 'ssm_state_size', 'mamba_d_state', 'ssm.state_size'], 'full_attention_interval'],
   ['the attention of RWKV', ['wkv.head_size']],
   ['one gate for a whole attention head', ['use_attention_gate']],
   ['ALiBi', ['alibi', 'attention.max_alibi_bias']],
@@ -37,9 +36,9 @@ export function unknownArchitecture(
   },
 ): KvError {
   const all: JsonFields = { ...fields, ...(typeof text === 'object' && text) };
-  const missing = lacking.flatMap(([what, names, unless]) => {
+  const missing = lacking.flatMap(([what, names]) => {
     const said = names.find((name) => asks(all[prefix + name]));
-    return said === undefined || asks(all[prefix + unless]) ? [] : [`${what} (${prefix}${said})`];
+    return said === undefined ? [] : [`${what} (${prefix}${said})`];
   });
   return new KvError(
     where,

@@ -2,7 +2,7 @@ import { ggufChatTemplate } from '../chat/chat-template.ts';
 import { architectures, type ArchitectureName } from '../config/architectures.ts';
 import { ggufTokenizerJson } from '../tokenizer/gguf.ts';
 import type { ModelConfig } from '../config/config.ts';
-import { layerType, slotHeads, type StateMixer } from '../config/mixers.ts';
+import { floatJson, layerTypes, slotHeads, type StateMixer } from '../config/mixers.ts';
 import type { JsonFields } from '../read/fields.ts';
 import type { RopeConfig } from '../config/rope-config.ts';
 
@@ -74,6 +74,7 @@ const CLASSES: Readonly<Record<ArchitectureName, string>> = {
   olmo2: 'Olmo2ForCausalLM',
   granite: 'GraniteForCausalLM',
   granite_swa: 'GraniteSWAForCausalLM',
+  granitemoehybrid: 'GraniteMoeHybridForCausalLM',
   lfm2: 'Lfm2ForCausalLM',
   qwen3_5_text: 'Qwen3_5ForCausalLM',
 };
@@ -113,6 +114,7 @@ export function configJson(config: ModelConfig): JsonFields {
     ...(local && { rope_local_base_freq: local.theta }),
     ...(kind.unturned !== undefined && { no_rope_layers: ropes.map(({ rotary }) => (rotary > 0 ? 1 : 0)) }),
     ...(kind.listedThetas && { layer_rope_theta: ropes.map(({ theta, rotary }) => (rotary > 0 ? theta : 0)) }),
+    ...(kind.namedPositions && { position_embedding_type: rope.rotary > 0 ? 'rope' : null }),
     ...(kind.partialRotary && { partial_rotary_factor: rope.rotary / headDim }),
     ...(kind.adjustedFfn && { block_auto_adjust_ff_dim: false }),
     ...(kind.mixer && mixersJson(config, kind.mixer)),
@@ -136,10 +138,12 @@ export function configJson(config: ModelConfig): JsonFields {
   };
 }
 
-function mixersJson({ mixers }: ModelConfig, kind: StateMixer['kind']): JsonFields {
-  const other = mixers.find((mixer) => mixer.kind !== 'attention');
+function mixersJson({ mixers, hidden, ffn }: ModelConfig, kind: StateMixer['kind']): JsonFields {
+  const other = mixers.find((mixer) => mixer.kind !== 'attention'),
+    { state, attention } = layerTypes[kind];
   return {
-    layer_types: mixers.map((mixer) => (mixer.kind === 'attention' ? 'full_attention' : layerType[kind])),
+    layer_types: mixers.map((mixer) => (mixer.kind === 'attention' ? attention : state)[0]),
+    ...(kind === 'stateSpace' && { shared_intermediate_size: ffn, num_local_experts: 0 }),
     ...(other?.kind === 'shortConvolution' && { conv_L_cache: other.kernel, conv_bias: other.bias }),
     ...(other?.kind === 'gatedDelta' && {
       linear_num_key_heads: other.keyHeads,
@@ -147,6 +151,17 @@ function mixersJson({ mixers }: ModelConfig, kind: StateMixer['kind']): JsonFiel
       linear_key_head_dim: other.keyDim,
       linear_value_head_dim: other.valueDim,
       linear_conv_kernel_dim: other.kernel,
+    }),
+    ...(other?.kind === 'stateSpace' && {
+      mamba_expand: (other.heads * other.headDim) / hidden,
+      mamba_n_heads: other.heads,
+      mamba_d_head: other.headDim,
+      mamba_n_groups: other.groups,
+      mamba_d_state: other.stateDim,
+      mamba_d_conv: other.kernel,
+      mamba_proj_bias: other.bias,
+      mamba_conv_bias: other.convolutionBias,
+      time_step_limit: other.timeStep.map(floatJson),
     }),
   };
 }

@@ -2,7 +2,14 @@ import { architectures } from '../config/architectures.ts';
 import { concatArrays } from '../read/join-bytes.ts';
 import type { ModelConfig } from '../config/config.ts';
 import { deinterleave, separate, stack, type Matrix, type MatrixPart, type Reordering } from '../format/matrix.ts';
-import { deltaChannels, type AttentionMixer, type GatedDelta, type ShortConvolution } from '../config/mixers.ts';
+import {
+  deltaChannels,
+  spaceChannels,
+  type AttentionMixer,
+  type GatedDelta,
+  type ShortConvolution,
+  type StateSpace,
+} from '../config/mixers.ts';
 import { ggufNames, huggingFaceNames, type LayerNames } from '../config/names.ts';
 import type { CheckpointTensors } from '../format/tensor-file.ts';
 import { tensorReader, type LazyRead, type TensorReader } from '../format/tensor-reader.ts';
@@ -58,9 +65,34 @@ export interface DeltaWeights {
   readonly keyHeadOf: 'grouped' | 'tiled';
 }
 
+/** Weights of a layer's state space, up to its output product and the norm before that. */
+export interface SpaceWeights {
+  /** `[D]` */
+  readonly norm: Float32Array;
+  /** z, x, B, C and dt, in this order, `[2 heads * headDim + 2 groups * stateDim + heads, D]` */
+  readonly input: Matrix;
+  /** As many numbers as `input` has rows */
+  readonly inputBias?: Float32Array;
+  /** `[channels, L]` over x, B and C; the last number of a row multiplies the token itself */
+  readonly kernel: Float32Array;
+  /** `[channels]`, added to what the kernel gives */
+  readonly kernelBias?: Float32Array;
+  /** `[heads]`, below 0: -exp(A_log) */
+  readonly decay: Float32Array;
+  /** `[heads]`, added to dt */
+  readonly timeBias: Float32Array;
+  /** `[heads]`, D: what of x a head gives besides its memory */
+  readonly skip: Float32Array;
+}
+
 /** Weights after a layer's mixer. */
 export interface FinishWeights {
-  /** `[D, H * d]`; `[D, channels]` after a short convolution, `[D, valueHeads * valueDim]` after a gated delta rule */
+  /** `[heads * headDim]` after a state space, whose groups are normed before the output product */
+  readonly mixerGain?: Float32Array;
+  /**
+   * `[D, H * d]`; `[D, channels]` after a short convolution, `[D, valueHeads * valueDim]` after a gated delta rule, `[D,
+   * heads * headDim]` after a state space
+   */
   readonly output: Matrix;
   /** `[D]` */
   readonly outputBias?: Float32Array;
@@ -90,6 +122,8 @@ export interface Weights {
   readonly convolution?: (layer: number) => Promise<ConvolutionWeights>;
   /** Reads the weights of a layer's gated delta rule; absent if no layer has one, called only for layers that do. */
   readonly delta?: (layer: number) => Promise<DeltaWeights>;
+  /** Reads the weights of a layer's state space; absent if no layer has one, called only for layers that do. */
+  readonly space?: (layer: number) => Promise<SpaceWeights>;
   /** Reads the weights after a layer's mixer. */
   finish(layer: number): Promise<FinishWeights>;
   /** Final norm, `[D]`. */
@@ -134,7 +168,7 @@ function readWeights(
   format: CheckpointFormat,
 ): Weights {
   const { hidden: D, ffn, vocab, queryHeads: H, biases, layers: count, mixers, tied } = config;
-  const { fused, qkNorm, norms, gainsFromOne, interleavedInGguf } = architectures[config.architecture];
+  const { fused, fusedGate, qkNorm, norms, gainsFromOne, interleavedInGguf } = architectures[config.architecture];
   const before = norms !== 'after',
     after = norms !== 'before';
   const gguf = format === 'gguf',
@@ -156,6 +190,8 @@ function readWeights(
     readonly project?: LazyRead<ProjectWeights>;
     readonly convolution?: LazyRead<ConvolutionWeights>;
     readonly delta?: LazyRead<DeltaWeights>;
+    readonly space?: LazyRead<SpaceWeights>;
+    readonly gain?: LazyRead<Float32Array>;
     /** The product of what it gives: name, inputs, and whether it adds a bias. */
     readonly output: readonly [name: string, inputs: number, bias: boolean];
   }
@@ -219,29 +255,59 @@ function readWeights(
     };
   };
 
+  const space = (at: LayerNames, mixer: StateSpace): MixerReads => {
+    const { heads, headDim, groups, kernel: length } = mixer,
+      channels = spaceChannels(mixer),
+      inner = heads * headDim,
+      { input, kernel: filter, decay, timeBias, skip, gain: ownGain, output } = at.stateSpace,
+      all: Parts = [[input, inner + channels + heads]];
+    /** Numbers of each head, and of each channel of a group: GGUF files have them as matrices. */
+    const ofHeads = (name: string): LazyRead<Float32Array> => (gguf ? kernel(name, heads, 1) : vector(name, heads)),
+      logs = ofHeads(decay),
+      gains = `${ownGain}.weight`;
+    return {
+      space: take<SpaceWeights>({
+        norm: gain(at.mixerNorm, D),
+        input: product(all, D),
+        inputBias: bias(mixer.bias, all),
+        kernel: kernel(`${filter}.weight`, channels, length),
+        kernelBias: bias(mixer.convolutionBias, [[filter, channels]]),
+        decay: gguf ? logs : then(logs, (numbers) => numbers.map((log) => -Math.exp(log))),
+        timeBias: vector(timeBias, heads),
+        skip: ofHeads(skip),
+      }),
+      gain: gguf ? kernel(gains, groups, inner / groups) : vector(gains, inner),
+      output: [output, inner, mixer.bias],
+    };
+  };
+
   const layers = Array.from({ length: count }, (_, index) => {
     const at = names.layer(index),
       mixer = mixers[index];
     const {
       output: [name, inputs, biased],
+      gain: mixerGain,
       ...reads
-    } =
-      mixer.kind === 'attention'
-        ? attention(at, mixer)
-        : mixer.kind === 'gatedDelta'
-          ? delta(at, mixer)
+    } = mixer.kind === 'attention'
+      ? attention(at, mixer)
+      : mixer.kind === 'gatedDelta'
+        ? delta(at, mixer)
+        : mixer.kind === 'stateSpace'
+          ? space(at, mixer)
           : convolution(at, mixer);
     const output: Parts = [[name, D]];
-    const gateUp: Parts = fused
-      ? [[at.gateUp, 2 * ffn]]
-      : [
-          [at.gate, ffn],
-          [at.up, ffn],
-        ];
+    const gateUp: Parts =
+      fused || (fusedGate && !gguf)
+        ? [[at.gateUp, 2 * ffn]]
+        : [
+            [at.gate, ffn],
+            [at.up, ffn],
+          ];
     const down: Parts = [[at.down, D]];
     return {
       ...reads,
       finish: take<FinishWeights>({
+        mixerGain,
         output: product(output, inputs),
         outputBias: bias(biased, output),
         postAttentionNorm: after ? gain(at.postAttentionNorm, D) : undefined,
@@ -264,6 +330,7 @@ function readWeights(
     project: (layer) => layers[layer].project!(),
     convolution: (layer) => layers[layer].convolution!(),
     delta: (layer) => layers[layer].delta!(),
+    space: (layer) => layers[layer].space!(),
     finish: (layer) => layers[layer].finish(),
     norm,
     head,

@@ -61,13 +61,21 @@ export async function exportOnnx(
   }
 }
 
+/** What a graph has none of, by the mixer. */
+const plural = {
+  attention: 'attention',
+  shortConvolution: 'short convolutions',
+  gatedDelta: 'gated delta rules',
+  stateSpace: 'state spaces',
+} as const;
+
 /** @throws KvError for a model with a layer that carries a state, which a graph has no input for, or with output gates or learned sinks */
 function expectAttention(name: string, config: ModelConfig): void {
   const { layers } = config,
     others = layers - slotLayers(config).length,
     what =
       others > 0
-        ? `${config.mixers.some(({ kind }) => kind === 'gatedDelta') ? 'gated delta rules' : 'short convolutions'} in ${others} of ${layers}`
+        ? `${plural[config.mixers.find(({ kind }) => kind !== 'attention')!.kind]} in ${others} of ${layers}`
         : (config.attention.outputGate && 'output gates') || (config.attention.learnedSinks && 'learned sinks');
   if (what)
     throw new KvError(

@@ -1,44 +1,7 @@
 import type { GpuKernel } from '@kv/gpu';
-import { causalSum } from '../wgsl/causal-sum.ts';
+import { MEMORY, SOFTPLUS } from '../wgsl/memory.ts';
 import { SIGMOID } from '../wgsl/sigmoid.ts';
 import { TOTAL } from '../wgsl/total.ts';
-
-/**
- * One element: a channel of a token's `[q | k | v]` after the convolution of a gated delta rule and SiLU, to `out [m,
- * channels]`: the sum of `taps [last + 1, channels]` times the columns of the token and of those before it, the first of
- * which are in `state [last, channels]`. After these, a channel of the columns of the last tokens, to `next [last,
- * channels]`.
- */
-export const deltaColumns: GpuKernel<
-  'x' | 'taps' | 'state' | 'out' | 'next',
-  'x_at' | 'x_stride' | 'm' | 'channels' | 'last'
-> = {
-  id: 'model:delta-columns',
-  buffers: { x: 'f32', taps: 'f32', state: 'f32', out: ['f32', 'write'], next: ['f32', 'write'] },
-  scalars: { x_at: 'u32', x_stride: 'u32', m: 'u32', channels: 'u32', last: 'u32' },
-  operations: ({ m, channels, last }) => m * channels * (2 * last + 6),
-  source: /* wgsl */ `
-${SIGMOID}
-${causalSum('x[at + c]')}
-fn run(index: u32) {
-  if (joins(index)) { return; }
-  let c = index % params.channels;
-  let row = index / params.channels;
-  let sum = causal_sum(row, c);
-  out[index] = sum * sigmoid_of(sum);
-}`,
-};
-
-/** ln(1 + e^x), by the series of ln((1 + s) / (1 - s)), so that a small e^x keeps its digits. */
-const SOFTPLUS = /* wgsl */ `
-fn softplus_of(x: f32) -> f32 {
-  let e = exp(-abs(x));
-  let s = e / (2.0 + e);
-  let square = s * s;
-  var y = 1.0 / 15.0;
-  for (var n = 13; n > 0; n -= 2) { y = y * square + 1.0 / f32(n); }
-  return max(x, 0.0) + 2.0 * s * y;
-}`;
 
 /**
  * One workgroup: a value head of a gated delta rule, token after token. Each thread has columns of the head's memory S,
@@ -81,11 +44,7 @@ export const gatedDelta: GpuKernel<
 ${TOTAL}
 ${SIGMOID}
 ${SOFTPLUS}
-/** The memory before row r, of which no thread reads another's column. */
-fn memory(r: u32, at: u32) -> f32 {
-  if (r == 0u) { return state[at]; }
-  return next[at];
-}
+${MEMORY}
 fn run(group: u32, lane: u32) {
   let keys = params.key_heads * params.key_dim;
   let values = params.heads * params.value_dim;
@@ -115,13 +74,7 @@ fn run(group: u32, lane: u32) {
         seen += memory(r, first + i * params.value_dim + j) * (mixed[k + i] * by_k);
       }
       let change = beta * (mixed[v + j] - g * seen);
-      var o = 0.0;
-      for (var i = 0u; i < params.key_dim; i++) {
-        let at = first + i * params.value_dim + j;
-        let new_ = g * memory(r, at) + mixed[k + i] * by_k * change;
-        next[at] = new_;
-        o += new_ * (mixed[q + i] * by_q);
-      }
+      let o = take_up(r, first + j, g, change, k, by_k, q, by_q);
       out[to + j] = o;
       squares += o * o;
     }

@@ -3,12 +3,12 @@ import { TOTAL } from '../wgsl/total.ts';
 
 /**
  * One workgroup: one run of `size` numbers of a row (the row, or one head of it): x / sqrt(mean(x²) + eps) * gain, to
- * `[m, runs * size]`.
+ * `[m, runs * size]`. There are `gains` numbers of the gain, of one run or of all of a row.
  */
-export const rmsNorm: GpuKernel<'x' | 'gain' | 'out', 'x_at' | 'x_stride' | 'runs' | 'size' | 'eps'> = {
+export const rmsNorm: GpuKernel<'x' | 'gain' | 'out', 'x_at' | 'x_stride' | 'runs' | 'size' | 'gains' | 'eps'> = {
   id: 'model:rms-norm',
   buffers: { x: 'f32', gain: 'f32', out: ['f32', 'write'] },
-  scalars: { x_at: 'u32', x_stride: 'u32', runs: 'u32', size: 'u32', eps: 'f32' },
+  scalars: { x_at: 'u32', x_stride: 'u32', runs: 'u32', size: 'u32', gains: 'u32', eps: 'f32' },
   threads: 64,
   per: 'group',
   source: /* wgsl */ `
@@ -18,6 +18,8 @@ fn run(group: u32, lane: u32) {
   var sum = 0.0;
   for (var i = lane; i < params.size; i += 64u) { let v = x[from_ + i]; sum += v * v; }
   let scale = inverseSqrt(total(lane, sum) / f32(params.size) + params.eps);
-  for (var i = lane; i < params.size; i += 64u) { out[group * params.size + i] = x[from_ + i] * scale * gain[i]; }
+  let first = group * params.size;
+  let gained = first % params.gains;
+  for (var i = lane; i < params.size; i += 64u) { out[first + i] = x[from_ + i] * scale * gain[gained + i]; }
 }`,
 };

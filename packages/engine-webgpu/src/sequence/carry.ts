@@ -2,12 +2,12 @@ import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
 import type { DecoderLayer } from '@kv/engine';
 import type { DeviceRunnable } from '../engine.ts';
-import { encodeConvolution, encodeGatedDelta } from '../operations.ts';
+import { encodeConvolution, encodeGatedDelta, encodeStateSpace } from '../operations.ts';
 import { columns, rowsOf, type DeviceRowView } from '../rows.ts';
 import type { DeviceState } from './device-state.ts';
 
 /** Numbers of a row that a layer that carries a state takes, and of what it makes of it. */
-export function carriedWidths({ convolution, delta }: DecoderLayer<DeviceRunnable>): {
+export function carriedWidths({ convolution, delta, space }: DecoderLayer<DeviceRunnable>): {
   readonly taken: number;
   readonly given: number;
 } {
@@ -15,7 +15,11 @@ export function carriedWidths({ convolution, delta }: DecoderLayer<DeviceRunnabl
     const given = delta.valueHeads * delta.valueDim;
     return { taken: delta.channels + given + 2 * delta.valueHeads, given };
   }
-  const { channels } = convolution!; // one of the two
+  if (space) {
+    const given = space.heads * space.headDim;
+    return { taken: given + space.channels + space.heads, given };
+  }
+  const { channels } = convolution!; // one of the three
   return { taken: 3 * channels, given: channels };
 }
 
@@ -52,7 +56,7 @@ export function carry(
 
 function mixed(
   commands: Commands,
-  { project, convolution, delta }: DecoderLayer<DeviceRunnable>,
+  { project, convolution, delta, space }: DecoderLayer<DeviceRunnable>,
   rows: DeviceRowView,
   m: number,
   state: Tensor,
@@ -60,17 +64,28 @@ function mixed(
 ): Tensor {
   const array = (numbers: Float32Array, ...shape: number[]): Tensor => project.array(numbers, shape);
   if (delta) {
-    const { taps, decay, timeBias, gain, length, channels, valueHeads, valueDim } = delta,
+    const { taps, bias, decay, timeBias, gain, length, channels, valueHeads, valueDim } = delta,
       rule = {
         ...delta,
         taps: array(taps, length, channels),
+        bias: array(bias, channels),
         decay: array(decay, valueHeads),
         timeBias: array(timeBias, valueHeads),
         gain: array(gain, valueDim),
       };
     return encodeGatedDelta(commands, rows, m, rule, state, next);
   }
-  const { taps, bias, length, channels } = convolution!, // one of the two
+  if (space) {
+    const { taps, bias, constants, length, channels, heads } = space,
+      rule = {
+        ...space,
+        taps: array(taps, length, channels),
+        bias: array(bias, channels),
+        constants: array(constants, 3, heads),
+      };
+    return encodeStateSpace(commands, rows, m, rule, state, next);
+  }
+  const { taps, bias, length, channels } = convolution!, // one of the three
     kernel = { taps: array(taps, length, channels), bias: array(bias, channels) };
   return encodeConvolution(commands, rows, m, kernel, state, next);
 }

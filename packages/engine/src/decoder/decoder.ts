@@ -6,6 +6,7 @@ import type { Angles, Engine, PreparedProgram, Program, Runnable, WeightRows } f
 import { deltaRule, type DeltaRule } from './gated-delta.ts';
 import { finishProgram, headProgram, mixerProgram, projectProgram } from './programs.ts';
 import { convolutionKernel, type ConvolutionKernel } from './short-convolution.ts';
+import { spaceRule, type SpaceRule } from './state-space.ts';
 
 /** Rows that went through each matrix product, by layer, and through the head. Never decreases. */
 export interface RowCounts {
@@ -16,12 +17,11 @@ export interface RowCounts {
   head: number;
 }
 
-/** A layer's programs, before and after its mixer: attention, a short convolution or a gated delta rule. */
+/** A layer's programs, before and after its mixer. */
 export interface DecoderLayer<R extends PreparedProgram = Runnable> {
   /**
    * From the residual stream `[m, D]` to what its mixer takes: queries, keys and values, rotated by their positions, with
-   * gates where heads have them; rows `[B | C | u]` of a short convolution; or `[q | k | v | z | b | a]` of a gated delta
-   * rule.
+   * gates where heads have them; or the rows that another mixer takes, see `mixerProgram`.
    */
   readonly project: R;
   /** From its mixer's result and the residual stream to the next layer's residual stream. */
@@ -36,6 +36,8 @@ export interface DecoderLayer<R extends PreparedProgram = Runnable> {
   readonly convolution?: ConvolutionKernel;
   /** The constants of its gated delta rule, if it has one. */
   readonly delta?: DeltaRule;
+  /** The constants of its state space, if it has one. */
+  readonly space?: SpaceRule;
 }
 
 /** The programs of a decoder as its engine prepared them. */
@@ -118,7 +120,7 @@ export async function createDecoder<R extends PreparedProgram>(
   try {
     const gains: (Float32Array | undefined)[] = [],
       sunk: (Float32Array | undefined)[] = [],
-      mixers: (Pick<DecoderLayer, 'convolution' | 'delta'> | undefined)[] = [];
+      mixers: (Pick<DecoderLayer, 'convolution' | 'delta' | 'space'> | undefined)[] = [];
     const projecting = async (l: number): Promise<Program> => {
       const mixer = config.mixers[l];
       // weights have what the mixers of their layers read
@@ -130,6 +132,11 @@ export async function createDecoder<R extends PreparedProgram>(
       if (mixer.kind === 'gatedDelta') {
         const read = await weights.delta!(l);
         mixers[l] = { delta: deltaRule(read, mixer, config.normEps) };
+        return mixerProgram(l, config, read);
+      }
+      if (mixer.kind === 'stateSpace') {
+        const read = await weights.space!(l);
+        mixers[l] = { space: spaceRule(read, mixer) };
         return mixerProgram(l, config, read);
       }
       const read = await weights.project(l);

@@ -1,6 +1,7 @@
 import { deltaChannels, type DeltaWeights, type GatedDelta } from '@kv/checkpoints';
 import { exp, sigmoid, silu, softplus, squares } from './f32.ts';
-import { convolveColumn, tapByTap } from './short-convolution.ts';
+import { activatedColumn, takeUp } from './memory.ts';
+import { tapByTap } from './short-convolution.ts';
 
 /** The constants of a layer's gated delta rule. */
 export interface DeltaRule extends Pick<GatedDelta, 'keyHeads' | 'valueHeads' | 'keyDim' | 'valueDim'> {
@@ -10,6 +11,8 @@ export interface DeltaRule extends Pick<GatedDelta, 'keyHeads' | 'valueHeads' | 
   readonly channels: number;
   /** `[L, channels]`; the last row is of the token itself. */
   readonly taps: Float32Array;
+  /** `[channels]` of zeros, that of its convolution. */
+  readonly bias: Float32Array;
   /** `[valueHeads]` */
   readonly decay: Float32Array;
   readonly timeBias: Float32Array;
@@ -32,6 +35,7 @@ export function deltaRule(
   return {
     ...{ keyHeads, valueHeads, keyDim, valueDim, length, channels, eps, keyHeadOf },
     taps: tapByTap(kernel, channels),
+    bias: new Float32Array(channels),
     decay: decay.slice(),
     timeBias: timeBias.slice(),
     gain: gain.slice(),
@@ -83,7 +87,7 @@ export function gatedDelta(rows: Float32Array, rule: DeltaRule, state: Float32Ar
 function convolved(row: Float32Array, rule: DeltaRule, state: Float32Array): Float32Array {
   const { fround } = Math,
     { keyHeads, keyDim, channels } = rule,
-    out = convolveColumn(row.subarray(0, channels), rule, state).map(silu);
+    out = activatedColumn(row.subarray(0, channels), rule, state);
   const scale = fround(1 / Math.sqrt(keyDim));
   for (let h = 0; h < 2 * keyHeads; h++) {
     const at = h * keyDim,
@@ -117,13 +121,7 @@ function remember(
     for (let j = 0, s = i * valueDim; j < valueDim; j++, s++)
       change[j] = fround(change[j] + fround(memory[s] * mixed[k + i]));
   for (let j = 0; j < valueDim; j++) change[j] = fround(beta * fround(mixed[v + j] - fround(g * change[j])));
-  out.fill(0, 0, valueDim);
-  for (let i = 0; i < keyDim; i++)
-    for (let j = 0, s = i * valueDim; j < valueDim; j++, s++) {
-      const next = fround(fround(g * memory[s]) + fround(mixed[k + i] * change[j]));
-      memory[s] = next;
-      out[j] = fround(out[j] + fround(next * mixed[q + i]));
-    }
+  takeUp(memory, g, { k: mixed.subarray(k, k + keyDim), q: mixed.subarray(q, q + keyDim) }, change, out);
   const inverse = fround(1 / fround(Math.sqrt(fround(fround(squares(out, 0, valueDim) / valueDim) + fround(eps)))));
   for (let j = 0; j < valueDim; j++) out[j] = fround(fround(fround(out[j] * inverse) * gain[j]) * silu(row[z + j]));
 }

@@ -33,8 +33,8 @@ function step(instruction: Instruction, program: string): Step {
   const { op, x, out } = instruction;
   switch (op) {
     case 'rmsNorm': {
-      const { gain, eps } = instruction;
-      return (read) => rmsNorm(read(x.id), gain, eps);
+      const { gain, eps, run } = instruction;
+      return (read) => rmsNorm(read(x.id), gain, eps, run);
     }
     case 'linear': {
       const weight = dense(instruction.weight),

@@ -13,13 +13,14 @@ export interface RowsValue {
  */
 export type Instruction =
   /**
-   * `x / sqrt(mean(x²) + eps) * gain`, separately for each run of `gain.length` numbers of a row (a whole row, or each
-   * head).
+   * `x / sqrt(mean(x²) + eps) * gain`, separately for each run of a row: of `gain.length` numbers (a whole row, or each
+   * head), or of `run`, where the gain is of a whole row.
    */
   | {
       readonly op: 'rmsNorm';
       readonly x: RowsValue;
       readonly gain: Float32Array;
+      readonly run?: number;
       readonly eps: number;
       readonly out: RowsValue;
     }

@@ -6,8 +6,8 @@ import type { Instruction, Program, RowsValue } from './program.ts';
 function writer(): {
   readonly instructions: Instruction[];
   value(width: number): RowsValue;
-  /** Adds a norm; returns `x` itself if there is no gain. */
-  norm(x: RowsValue, gain: Float32Array | undefined, eps: number): RowsValue;
+  /** Adds a norm of each run; returns `x` itself if there is no gain. */
+  norm(x: RowsValue, gain: Float32Array | undefined, eps: number, run?: number): RowsValue;
   linear(name: string, x: RowsValue, weight: Matrix, bias?: Float32Array): RowsValue;
   add(x: RowsValue, y: RowsValue): RowsValue;
   /** Adds a scale; returns `x` itself for 1. */
@@ -23,7 +23,10 @@ function writer(): {
   return {
     instructions,
     value,
-    norm: (x, gain, eps) => (gain === undefined ? x : put({ op: 'rmsNorm', x, gain, eps, out: value(x.width) })),
+    norm: (x, gain, eps, run) =>
+      gain === undefined
+        ? x
+        : put({ op: 'rmsNorm', x, gain, ...(run !== undefined && { run }), eps, out: value(x.width) }),
     linear: (name, x, weight, bias) =>
       put({ op: 'linear', name, x, weight, ...(bias && { bias }), out: value(weight.outputs) }),
     add: (x, y) => put({ op: 'add', x, y, out: value(x.width) }),
@@ -73,7 +76,7 @@ export function projectProgram(
 
 /**
  * Returns the program before a mixer that carries a state: x `[m, D]` to the rows that it takes, `[B | C | u]` of a short
- * convolution or `[q | k | v | z | b | a]` of a gated delta rule.
+ * convolution, `[q | k | v | z | b | a]` of a gated delta rule or `[z | x | B | C | dt]` of a state space.
  */
 export function mixerProgram(
   layer: number,
@@ -89,17 +92,20 @@ export function mixerProgram(
 /** Returns the program after a layer's mixer: x `[m, D]` and its result `[m, H * d]` to the next layer's x. */
 export function finishProgram(
   layer: number,
-  { hidden, ffn, normEps, activation, residualScale = 1 }: ModelConfig,
+  { hidden, ffn, normEps, activation, residualScale = 1, mixers }: ModelConfig,
   weights: FinishWeights,
 ): Program {
   const { instructions, value, ...write } = writer();
   const after = (y: RowsValue, gain: Float32Array | undefined): RowsValue =>
     write.scale(write.norm(y, gain, normEps), residualScale);
   const x = value(hidden),
-    attended = value(weights.output.inputs);
+    attended = value(weights.output.inputs),
+    mixer = mixers[layer],
+    run = mixer.kind === 'stateSpace' ? attended.width / mixer.groups : undefined,
+    mixed = write.norm(attended, weights.mixerGain, normEps, run);
   const y = write.add(
     x,
-    after(write.linear('output', attended, weights.output, weights.outputBias), weights.postAttentionNorm),
+    after(write.linear('output', mixed, weights.output, weights.outputBias), weights.postAttentionNorm),
   );
   const gateUp = write.linear('gateUp', write.norm(y, weights.norm, normEps), weights.gateUp, weights.gateUpBias);
   const gated = value(ffn);

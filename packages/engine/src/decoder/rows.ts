@@ -1,15 +1,15 @@
 /**
- * Returns the RMS normalisation of each run of `gain.length` numbers: x / sqrt(mean(x²) + eps) * gain, sum in f64; a
- * new array.
+ * Returns the RMS normalisation of each run of numbers: x / sqrt(mean(x²) + eps) * gain, sum in f64; a new array.
+ * @param gain of one run, or of as many as lie in a row
+ * @param run @defaultValue all of `gain`
  */
-export function rmsNorm(x: Float32Array, gain: Float32Array, eps: number): Float32Array {
-  const run = gain.length,
-    out = new Float32Array(x.length);
+export function rmsNorm(x: Float32Array, gain: Float32Array, eps: number, run: number = gain.length): Float32Array {
+  const out = new Float32Array(x.length);
   for (let at = 0; at < x.length; at += run) {
     let sum = 0;
     for (let i = at; i < at + run; i++) sum += x[i] * x[i];
     const scale = 1 / Math.sqrt(sum / run + eps);
-    for (let i = 0; i < run; i++) out[at + i] = x[at + i] * scale * gain[i];
+    for (let i = 0, g = at % gain.length; i < run; i++) out[at + i] = x[at + i] * scale * gain[g + i];
   }
   return out;
 }

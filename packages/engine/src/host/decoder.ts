@@ -8,6 +8,7 @@ import { rmsNorm } from '../decoder/rows.ts';
 import { gatedDelta } from '../decoder/gated-delta.ts';
 import { gateOutputs } from '../decoder/output-gate.ts';
 import { shortConvolution } from '../decoder/short-convolution.ts';
+import { stateSpace } from '../decoder/state-space.ts';
 import type { RowEngine } from '../attention/row-engine.ts';
 
 /** A program that may include a layer's attention. */
@@ -58,9 +59,9 @@ export interface HostDecoder extends Decoder<HostRunnable> {
   /** Like `project`, given the angles of the rows' positions. */
   projectBy(layer: number, x: Float32Array, angles: Angles): Promise<Projection>;
   /**
-   * Computes a layer's short convolution or gated delta rule of x `[m, D]`, up to its output product.
-   * @param state what the tokens before left, which is replaced by what these leave, see `shortConvolution` and
-   * `gatedDelta`
+   * Computes a layer's short convolution, gated delta rule or state space of x `[m, D]`, up to its output product.
+   * @param state what the tokens before left, which is replaced by what these leave, see `shortConvolution`, `gatedDelta`
+   * and `stateSpace`
    */
   mix(layer: number, x: Float32Array, state: Float32Array): Promise<Float32Array>;
   /**
@@ -146,13 +147,14 @@ export function hostDecoder(
       return projected(layer, x, by);
     },
     async mix(layer, x, state) {
-      const { project, convolution, delta } = at(layer),
+      const { project, convolution, delta, space } = at(layer),
         m = x.length / D;
-      if (!convolution && !delta)
+      if (!convolution && !delta && !space)
         throw new KvError('decoder', `expected layer ${layer} to carry a state, got attention`);
       note(layer, m, 'qkv');
       const [rows] = await project.run([x], m);
-      return delta ? gatedDelta(rows, delta, state) : shortConvolution(rows, convolution!, state); // one of the two
+      if (delta) return gatedDelta(rows, delta, state);
+      return space ? stateSpace(rows, space, state) : shortConvolution(rows, convolution!, state); // one of the three
     },
     finish,
     async attendAndFinish(layer, x, attention, gate) {
