@@ -73,8 +73,9 @@ export function oracleLogits(
     gemma = type.startsWith('gemma'),
     granite = type.startsWith('granite'),
     qwen35 = type === 'qwen3_5_text',
-    behind = gemma || type === 'olmo2', // norms after the blocks
-    before = type !== 'olmo2',
+    olmo = type === 'olmo2' || type === 'olmo3',
+    behind = gemma || olmo, // norms after the blocks
+    before = !olmo,
     plain = gemma ? Math.sqrt(n('hidden_size')) : granite ? n('embedding_multiplier') : 1,
     joined = granite ? n('residual_multiplier') : 1,
     H = n('num_attention_heads'),
@@ -111,12 +112,19 @@ export function oracleLogits(
       if (ropes.full_attention === undefined) return rotation(config, ropes as Json, d, ids.length);
       return rotation(config, ropes[(config.layer_types as string[])[l]], d, ids.length);
     };
+  /** Ministral 3's queries grow with every stretch of as many tokens as there were positions in training. */
+  const grown = (t: number): number =>
+    type === 'ministral3'
+      ? 1 +
+        ((ropes as Json).llama_4_scaling_beta as number) *
+          Math.log1p(Math.floor(t / ((ropes as Json).original_max_position_embeddings as number)))
+      : 1;
   const slides = (l: number): boolean => {
     if (config.sliding_window == null || type === 'llama') return false;
-    if (type === 'mistral' || type === 'phi3') return true;
+    if (type === 'mistral' || type === 'ministral3' || type === 'phi3') return true;
     return (
       (config.layer_types as string[])[l] === 'sliding_attention' &&
-      (gemma || granite || config.use_sliding_window === true)
+      (gemma || granite || type === 'olmo3' || config.use_sliding_window === true)
     );
   };
   let x: number[][] = ids.map((id) =>
@@ -165,7 +173,7 @@ export function oracleLogits(
               q = qwen35 ? wide.filter((_, i) => i % 2 === 0) : wide;
             return {
               gate: qwen35 ? wide.filter((_, i) => i % 2 === 1) : [],
-              q: headNorm(at('self_attn.q_norm'), q).map((head) => turn(head, t)),
+              q: headNorm(at('self_attn.q_norm'), q).map((head) => turn(head, t).map((v) => v * grown(t))),
               k: headNorm(at('self_attn.k_norm'), k).map((head) => turn(head, t)),
               v,
               ...(copies && frozen(l, t) && { k: below[t].k, v: below[t].v }),

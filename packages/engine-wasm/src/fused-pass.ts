@@ -83,6 +83,7 @@ export class FusedPass {
           layer: at,
           cache: at * cacheBytes(kvHeads),
           eight,
+          ...(attention.outputGate === 'head' && { gateRun: headDim }),
         },
       };
     });

@@ -27,6 +27,7 @@ export const ops = {
   loop: 23,
   convolve: 24,
   delta: 25,
+  gateRuns: 26,
 } as const;
 
 /** How threads divide an operation on rows: each does all, or a share of rows or (for one row) of columns. */

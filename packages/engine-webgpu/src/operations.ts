@@ -30,6 +30,8 @@ export interface DeviceAngles {
   readonly rotary: number;
   readonly cos: Tensor;
   readonly sin: Tensor;
+  /** What rows' queries are multiplied by, `[m]`; absent where all are 1. */
+  readonly scales?: Tensor;
 }
 
 /** Allocates rows `[m, width]`. */
@@ -76,7 +78,7 @@ export function encodeNorm(commands: Commands, x: DeviceRowView, m: number, gain
   return out;
 }
 
-/** Records rows as heads of `size`, rotated if there are angles: `[m, H * size]`, or `[H, m, size]`. */
+/** Records rows as heads of `size`, rotated if there are angles, and multiplied by their scales: `[m, H * size]`, or `[H, m, size]`. */
 export function encodeHeads(
   commands: Commands,
   x: DeviceRowView,
@@ -91,8 +93,8 @@ export function encodeHeads(
   const [head_step, row_step] = layout === 'rows' ? [size, width] : [m * size, size];
   dispatch(
     commands,
-    heads(angles !== undefined),
-    { x: readRows(x, m), cosines: angles?.cos, sines: angles?.sin, out },
+    heads(angles !== undefined, angles?.scales !== undefined),
+    { x: readRows(x, m), cosines: angles?.cos, sines: angles?.sin, scales: angles?.scales, out },
     { ...at(x), heads: count, size, rotary: angles?.rotary ?? 0, head_step, row_step },
     m * width,
   );
@@ -222,11 +224,13 @@ export function encodeGatedDelta(
   return out;
 }
 
-/** Records what heads give, x `[m, H * d]`, times the sigmoid of their gates, of the same shape. */
+/** Records what heads give, x `[m, H * d]`, times the sigmoid of their gates, `[m, H * d]`, or `[m, H]`. */
 export function encodeOutputGate(commands: Commands, x: Tensor, gate: Tensor): Tensor {
-  const { shape } = gate,
-    out = commands.make(shape);
-  dispatch(commands, outputGate, { x: { ...x, shape }, gate, out }, {}, sizeOf(shape));
+  const [m] = gate.shape,
+    shape = [m, sizeOf(x.shape) / m],
+    out = commands.make(shape),
+    run = sizeOf(shape) / sizeOf(gate.shape);
+  dispatch(commands, outputGate, { x: { ...x, shape }, gate, out }, { run }, sizeOf(shape));
   return out;
 }
 

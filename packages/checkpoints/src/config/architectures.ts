@@ -2,14 +2,21 @@
 export interface Architecture {
   /** Its `general.architecture` in GGUF files. */
   readonly gguf: string;
+  /**
+   * A key of its GGUF files, without the architecture's prefix, that is above 0 and tells it from another of the same `gguf`.
+   */
+  readonly ggufKey?: string;
   /** `model_type` of a config.json, of a model that also reads images, that holds the text model's in `text_config`. */
   readonly within?: string;
-  /** Names of tensors: Llama's, or those of LFM2 or Qwen 3.5. */
-  readonly names: 'llama' | 'lfm2' | 'qwen3_5';
+  /** Names of tensors: Llama's, or those of LFM2, LFM3 or Qwen 3.5. */
+  readonly names: 'llama' | 'lfm2' | 'lfm3' | 'qwen3_5';
   /** What some layers have instead of attention. */
   readonly mixer?: 'shortConvolution' | 'gatedDelta';
-  /** Whether what heads give is gated; a head's rows of the query product are then followed by those of its gate. */
-  readonly outputGate: boolean;
+  /**
+   * Whether what heads give is gated: every channel, by rows of the query product that follow those of each head, or all of a
+   * head by one number, of a product of its own, where `use_attention_gate` is not false.
+   */
+  readonly outputGate: 'none' | 'channel' | 'head';
   /** Whether q, k, v and gate, up are each stored as one fused matrix. */
   readonly fused: boolean;
   /** Normalisation of q and k before rotation: per head, or over all heads of a token together. */
@@ -22,6 +29,8 @@ export interface Architecture {
   readonly scaledEmbedding: boolean;
   /** What scales scores: the head's width or a config field to the power -1/2, or a config field as it is. */
   readonly scale: 'head' | 'query_pre_attn_scalar' | 'attention_multiplier';
+  /** Whether queries are scaled by their position, where `llama_4_scaling_beta` of RoPE's parameters says by how much. */
+  readonly queryScale: boolean;
   /** Whether `embedding_multiplier`, `residual_multiplier` and `logits_scaling` are read. */
   readonly multipliers: boolean;
   /** Whether every query head has a learned sink. */
@@ -48,8 +57,8 @@ export interface Architecture {
    * one base, `attention.rope_pattern` lists the layers that do.
    */
   readonly listedThetas: boolean;
-  /** RoPE base of layers with a window, which then use no scaling. */
-  readonly localTheta?: number;
+  /** RoPE base of layers with a window, which then use no scaling, where a file gives none; `same`: that of the others. */
+  readonly localTheta?: number | 'same';
   /** Whether a config may rotate only a leading part of each head. */
   readonly partialRotary: boolean;
   /** Whether RoPE's pairs are divided among the three positions of a part of an image; for text all three are equal. */
@@ -75,6 +84,7 @@ export interface Architecture {
 export type ArchitectureName =
   | 'llama'
   | 'mistral'
+  | 'ministral3'
   | 'qwen2'
   | 'qwen3'
   | 'phi3'
@@ -82,6 +92,7 @@ export type ArchitectureName =
   | 'gemma3_text'
   | 'smollm3'
   | 'olmo2'
+  | 'olmo3'
   | 'granite'
   | 'granite_swa'
   | 'lfm2'
@@ -92,13 +103,14 @@ type Bias = boolean | 'attention_bias' | 'mlp_bias';
 const llama: Architecture = {
   gguf: 'llama',
   names: 'llama',
-  outputGate: false,
+  outputGate: 'none',
   fused: false,
   qkNorm: 'none',
   norms: 'before',
   gainsFromOne: false,
   scaledEmbedding: false,
   scale: 'head',
+  queryScale: false,
   multipliers: false,
   learnedSinks: false,
   fields: { ffn: ['intermediate_size'], normEps: ['rms_norm_eps'], tied: ['tie_word_embeddings'] },
@@ -130,6 +142,24 @@ const gemma2: Architecture = {
   defaults: { normEps: 1e-6, maxPositions: 8192, tied: true, headDim: 256, window: 4096 },
 };
 
+const mistral: Architecture = {
+  ...llama,
+  within: 'mistral3',
+  biases: unbiased,
+  windows: 'all',
+  defaults: { normEps: 1e-6, maxPositions: 131_072, tied: false, window: 4096 },
+};
+
+const olmo2: Architecture = {
+  ...llama,
+  gguf: 'olmo2',
+  qkNorm: 'projection',
+  norms: 'after',
+  biases: { ...unbiased, qkv: 'attention_bias', output: 'attention_bias' },
+  interleavedInGguf: false,
+  defaults: { normEps: 1e-5, maxPositions: 2048, tied: false },
+};
+
 const granite: Architecture = {
   ...llama,
   gguf: 'granite',
@@ -140,11 +170,12 @@ const granite: Architecture = {
 /** The supported architectures by `model_type` of config.json, each with its differences from Llama. */
 export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
   llama,
-  mistral: {
-    ...llama,
-    biases: unbiased,
-    windows: 'all',
-    defaults: { normEps: 1e-6, maxPositions: 131_072, tied: false, window: 4096 },
+  mistral,
+  ministral3: {
+    ...mistral,
+    gguf: 'mistral3',
+    queryScale: true,
+    defaults: { normEps: 1e-5, maxPositions: 262_144, tied: false, headDim: 128 },
   },
   qwen2: {
     ...llama,
@@ -190,14 +221,13 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
     unturned: 4,
     defaults: { normEps: 1e-6, maxPositions: 32_768, tied: true, theta: 2e6 },
   },
-  olmo2: {
-    ...llama,
-    gguf: 'olmo2',
-    qkNorm: 'projection',
-    norms: 'after',
-    biases: { ...unbiased, qkv: 'attention_bias', output: 'attention_bias' },
-    interleavedInGguf: false,
-    defaults: { normEps: 1e-5, maxPositions: 2048, tied: false },
+  olmo2,
+  olmo3: {
+    ...olmo2,
+    ggufKey: 'attention.sliding_window',
+    windows: { every: 4 },
+    localTheta: 'same',
+    defaults: { normEps: 1e-5, maxPositions: 2048, tied: false, window: 4096, theta: 5e5 },
   },
   granite,
   granite_swa: {
@@ -230,7 +260,7 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
     within: 'qwen3_5',
     names: 'qwen3_5',
     mixer: 'gatedDelta',
-    outputGate: true,
+    outputGate: 'channel',
     qkNorm: 'head',
     gainsFromOne: true,
     biases: { ...unbiased, qkv: 'attention_bias', output: 'attention_bias' },

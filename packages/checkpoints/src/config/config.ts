@@ -60,12 +60,19 @@ export interface AttentionConfig {
   /** Positions that a query sees in each layer, its own included; Infinity for all, and where there is no attention. */
   readonly windows: readonly number[];
   /**
-   * Whether what a query head gives is multiplied by the sigmoid of a gate, a product of the layer's normed input, before
-   * the output product.
+   * What is multiplied by the sigmoid of a gate, a product of the layer's normed input, before the output product: every
+   * channel that a query head gives by its own, or all of a head by one.
    *
-   * @defaultValue false
+   * @defaultValue no gates
    */
-  readonly outputGate?: boolean;
+  readonly outputGate?: 'channel' | 'head';
+  /**
+   * Queries are multiplied by `1 + by * ln(1 + floor(position / every))`, by the position in the text, which stays when kept
+   * slots are moved together.
+   *
+   * @defaultValue queries are not scaled
+   */
+  readonly queryScale?: { readonly by: number; readonly every: number };
   /**
    * Whether every query head has a learned sink, a score of no slot that takes part in its softmax, so that its weights sum
    * to less than 1.
@@ -146,7 +153,8 @@ export function parseConfig(json: unknown, where: string): ModelConfig {
       scale: scaleOf(kind, fields, headDim, where),
       ...(kind.softcaps && optional('softcap', softcap(fields, 'attn_logit_softcapping', where, kind.softcaps.scores))),
       windows,
-      ...(kind.outputGate && { outputGate: true }),
+      ...optional('outputGate', gateOf(kind, fields, where)),
+      ...optional('queryScale', queryScaleOf(kind, fields, where)),
       ...(kind.learnedSinks && { learnedSinks: true }),
     },
     biases: { qkv: bias(kind.biases.qkv), output: bias(kind.biases.output), ffn: bias(kind.biases.ffn) },
@@ -189,14 +197,15 @@ function architectureOf(fields: JsonFields, where: string): readonly [Architectu
   const value = fields.model_type,
     known = Object.entries<Architecture>(architectures);
   if (typeof value === 'string' && Object.hasOwn(architectures, value)) return [value as ArchitectureName, fields];
-  for (const [name, { within }] of known)
-    if (value === within && value !== undefined) {
-      const text = object(fields.text_config, where, 'text_config'),
-        { model_type: type = name } = text;
-      if (type !== name) throw new KvError(where, `model_type of text_config must be ${name}, got ${show(type)}`);
-      return [name as ArchitectureName, { ...text, ...whole(fields, text) }];
-    }
-  const names = known.flatMap(([name, { within }]) => (within === undefined ? [name] : [name, within]));
+  const inner = value === undefined ? [] : known.flatMap(([name, { within }]) => (within === value ? [name] : []));
+  if (inner.length > 0) {
+    const text = object(fields.text_config, where, 'text_config'),
+      type = inner.find((name) => name === (text.model_type ?? inner[0]));
+    if (type === undefined)
+      throw new KvError(where, `model_type of text_config must be ${inner.join(' or ')}, got ${show(text.model_type)}`);
+    return [type as ArchitectureName, { ...text, ...whole(fields, text) }];
+  }
+  const names = [...new Set(known.flatMap(([name, { within }]) => (within === undefined ? [name] : [name, within])))];
   throw unknownArchitecture(where, { field: 'model_type', known: names, got: value, fields });
 }
 
@@ -238,6 +247,21 @@ function turnsOf(kind: Architecture, fields: JsonFields, mixers: readonly Mixer[
 function scaleOf({ scale }: Architecture, fields: JsonFields, headDim: number, where: string): number {
   if (scale === 'attention_multiplier') return positive(fields, scale, where, 1);
   return 1 / Math.sqrt(scale === 'head' ? headDim : positive(fields, scale, where, 256)); // sqrt is exact; the result of ** differs between versions of Node
+}
+
+function gateOf({ outputGate }: Architecture, fields: JsonFields, where: string): 'channel' | 'head' | undefined {
+  if (outputGate === 'none') return undefined;
+  return outputGate === 'channel' || boolean(fields, 'use_attention_gate', where, true) ? outputGate : undefined;
+}
+
+function queryScaleOf(kind: Architecture, fields: JsonFields, where: string): AttentionConfig['queryScale'] {
+  const rope = fields.rope_parameters ?? fields.rope_scaling,
+    given = kind.queryScale && rope != null ? object(rope, where, 'rope_parameters') : {};
+  if (given.llama_4_scaling_beta == null) return undefined;
+  return {
+    by: positive(given, 'llama_4_scaling_beta', where),
+    every: integer(given, 'original_max_position_embeddings', where),
+  };
 }
 
 function windowsOf(kind: Architecture, fields: JsonFields, mixers: readonly Mixer[], where: string): readonly number[] {

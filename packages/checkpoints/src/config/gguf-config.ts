@@ -77,7 +77,10 @@ export async function configFromGguf(file: GgufFile): Promise<ModelConfig> {
     local =
       kind.localTheta === undefined
         ? undefined
-        : { rotary: rope.rotary, theta: keys.positive('rope.freq_base_swa', kind.localTheta) };
+        : {
+            rotary: rope.rotary,
+            theta: keys.positive('rope.freq_base_swa', kind.localTheta === 'same' ? rope.theta : kind.localTheta),
+          };
   return {
     architecture: name,
     layers,
@@ -93,7 +96,8 @@ export async function configFromGguf(file: GgufFile): Promise<ModelConfig> {
       scale: keys.positive('attention.scale', scaleOf(name, { layers, hidden, queryHeads, headDim })),
       ...optional('softcap', caps('attn_logit_softcapping')),
       windows,
-      ...(kind.outputGate && { outputGate: true }),
+      ...(kind.outputGate !== 'none' && { outputGate: kind.outputGate }),
+      ...optional('queryScale', queryScaleOf(kind, keys)),
       ...(kind.learnedSinks && { learnedSinks: true }),
     },
     biases: {
@@ -136,7 +140,9 @@ function keysOf(metadata: JsonFields, { gguf }: Architecture, where: string): Ke
 function architectureOf(fields: JsonFields, where: string): ArchitectureName {
   const field = 'general.architecture',
     got = fields[field];
-  const found = Object.entries(architectures).find(([, { gguf }]) => gguf === got);
+  const alike = Object.entries<Architecture>(architectures).filter(([, { gguf }]) => gguf === got),
+    told = alike.find(([, { gguf, ggufKey }]) => ggufKey !== undefined && (fields[`${gguf}.${ggufKey}`] ?? 0) !== 0),
+    found = told ?? alike.find(([, { ggufKey }]) => ggufKey === undefined);
   if (found !== undefined) return found[0] as ArchitectureName;
   const known = [...new Set(Object.values(architectures).map(({ gguf }) => gguf))];
   throw unknownArchitecture(where, { field, known, got, fields, prefix: `${got}.` });
@@ -230,7 +236,7 @@ function gatedDelta(keys: Keys): GatedDelta {
 
 /**
  * Converters write no window for Qwen, and Mistral's files have architecture `llama`. If the key is absent, Gemma 2 has
- * its default window and Gemma 3 has none. Windows of OLMo 3, whose files say `olmo2`, are refused.
+ * its default window and Gemma 3 has none.
  */
 function windowsOf({ gguf, windows, defaults, softcaps }: Architecture, keys: Keys, layers: number): readonly number[] {
   const rest = 'attention.sliding_window',
@@ -248,6 +254,17 @@ function windowsOf({ gguf, windows, defaults, softcaps }: Architecture, keys: Ke
   if (size !== undefined && !all) throw new KvError(keys.where, `${keys.key(rest)} must be 0 or absent, got ${size}`);
   return slidingWindows(size, layers, () => true);
 }
+
+/** Returns how queries are scaled: Ministral 3's by every stretch as long as the positions in training, as in llama.cpp. */
+function queryScaleOf(kind: Architecture, keys: Keys): ModelConfig['attention']['queryScale'] {
+  const by = 'attention.temperature_scale';
+  if (!kind.queryScale || !keys.has(by) || keys.metadata[keys.key(by)] === 0) return undefined;
+  return { by: keys.positive(by), every: originalOf(keys) };
+}
+
+/** Returns the number of positions in training, before any scaling. */
+const originalOf = (keys: Keys): number =>
+  keys.integer('rope.scaling.original_context_length', keys.integer('context_length'));
 
 /** Returns which layers rotate heads, as the architecture or the file's list says. */
 function turnsOf(kind: Architecture, keys: Keys, mixers: readonly Mixer[]): readonly boolean[] {
@@ -284,8 +301,7 @@ async function ropeOf(file: GgufFile, kind: Architecture, keys: Keys, headDim: n
   const read = tensorReader(file),
     divisors = async (tensor: string): Promise<readonly number[]> =>
       positives(await read.vector(tensor, rotary / 2)(), tensor, where);
-  const original = (): number => keys.integer('rope.scaling.original_context_length', keys.integer('context_length')),
-    times = keys.positive('rope.scaling.attn_factor', 1),
+  const times = keys.positive('rope.scaling.attn_factor', 1),
     rope = { rotary, theta: keys.positive('rope.freq_base', 10_000) },
     turned = { ...rope, ...optional('attentionFactor', times === 1 ? undefined : times) };
   const old = 'rope.scale_linear', // in files of 2023; llama.cpp reads it if the new key is absent
@@ -293,7 +309,7 @@ async function ropeOf(file: GgufFile, kind: Architecture, keys: Keys, headDim: n
     written = metadata[key('scaling.type')],
     type = written ?? 'linear',
     [long, freqs] = ['rope_factors_long.weight', 'rope_freqs.weight'].map((tensor) => tensors.has(tensor));
-  if (type === 'yarn' && !long && !freqs) return yarn(rope, yarnOf(keys, factor, original(), times));
+  if (type === 'yarn' && !long && !freqs) return yarn(rope, yarnOf(keys, factor, times));
   if (!['none', 'linear', ...(long ? ['longrope'] : [])].includes(type as string))
     throw new KvError(
       where,
@@ -305,18 +321,19 @@ async function ropeOf(file: GgufFile, kind: Architecture, keys: Keys, headDim: n
     return {
       ...turned,
       divisors: stretched(await divisors('rope_factors_short.weight')),
-      long: { divisors: stretched(await divisors('rope_factors_long.weight')), beyond: original() },
+      long: { divisors: stretched(await divisors('rope_factors_long.weight')), beyond: originalOf(keys) },
     };
   if (freqs) return { ...turned, divisors: stretched(await divisors('rope_freqs.weight')) };
   return by === 1 ? turned : { ...turned, divisors: new Array<number>(rotary / 2).fill(by) };
 }
 
 /** Reads YaRN's parameters; `times` is the attention factor that any scaling may have. */
-function yarnOf(keys: Keys, key: string, original: number, times: number): Yarn {
+function yarnOf(keys: Keys, key: string, times: number): Yarn {
   const number = (rest: string): number | undefined =>
     keys.has(`rope.scaling.yarn_${rest}`) ? keys.positive(`rope.scaling.yarn_${rest}`) : undefined;
   const factor = keys.positive(key),
-    extrapolation = number('ext_factor') ?? 1;
+    extrapolation = number('ext_factor') ?? 1,
+    all = keys.metadata[keys.key('rope.scaling.yarn_log_multiplier')] === 0 ? undefined : number('log_multiplier');
   if (extrapolation !== 1)
     throw new KvError(
       keys.where,
@@ -324,8 +341,8 @@ function yarnOf(keys: Keys, key: string, original: number, times: number): Yarn 
     );
   return {
     factor,
-    original,
-    attentionFactor: times * (number('attn_factor') ?? yarnAttention(factor)),
+    original: originalOf(keys),
+    attentionFactor: times * (number('attn_factor') ?? yarnAttention(factor) / (all ? yarnAttention(factor, all) : 1)),
     fast: number('beta_fast'),
     slow: number('beta_slow'),
   };

@@ -37,6 +37,8 @@ const readWhere: Readonly<
   embedding_scale: [({ multipliers }) => multipliers, [0, 1]],
   residual_scale: [({ multipliers }) => multipliers, [0, 1]],
   logit_scale: [({ multipliers }) => multipliers, [0, 1]],
+  'attention.temperature_scale': [({ queryScale }) => queryScale, [0]],
+  'rope.scaling.yarn_log_multiplier': [({ queryScale }) => queryScale, [0]],
   'shortconv.l_cache': [({ mixer }) => mixer === 'shortConvolution', []],
   ...Object.fromEntries(
     [
@@ -104,7 +106,6 @@ const plainly: Readonly<Record<string, readonly unknown[]>> = {
   'attention.output_scale': [1],
   'attention.value_scale': [1],
   'attention.temperature_length': [0],
-  'attention.temperature_scale': [0],
   'attention.q_lora_rank': [0],
   'attention.kv_lora_rank': [0],
   'attention.shared_kv_layers': [0],
@@ -112,7 +113,6 @@ const plainly: Readonly<Record<string, readonly unknown[]>> = {
   'rope.scale': [1],
   'rope.scaling.alpha': [0, 1],
   'rope.scaling.finetuned': [true],
-  'rope.scaling.yarn_log_multiplier': [0],
   'ssm.v_head_reordered': [true], // of Ollama's converter
 };
 

@@ -55,6 +55,11 @@ const known: ReadonlySet<string> = new Set([
   'finetuned',
 ]);
 
+/** Parameters of some architectures alone. */
+const ownParameters = (kind: Architecture, field: string): boolean =>
+  (kind.imagePositions && field.startsWith('mrope_')) ||
+  (kind.queryScale && (field === 'llama_4_scaling_beta' || field === 'max_position_embeddings'));
+
 interface Around {
   readonly headDim: number;
   readonly maxPositions: number;
@@ -80,7 +85,7 @@ export function parseRope(
     inner = nested ? part('sliding_attention') : {};
   for (const of of nested ? [rope, inner] : [rope])
     for (const field of Object.keys(of))
-      if (of[field] != null && !known.has(field) && !(kind.imagePositions && field.startsWith('mrope_')))
+      if (of[field] != null && !known.has(field) && !ownParameters(kind, field))
         throw new KvError(where, `${field} of ${name} must be absent, got ${show(of[field])}`);
   const theta = (of: JsonFields, field: string, fallback: number): number =>
     of.rope_theta == null ? positive(fields, field, where, fallback) : positive(of, 'rope_theta', where);
@@ -101,11 +106,15 @@ export function parseRope(
   const turned = (base: number): RopeConfig => scaled({ theta: base, rotary }, fields, rope, { maxPositions, where }),
     list = kind.listedThetas ? thetasOf(fields, layers, where) : undefined,
     ropes = new Map([...new Set(list)].map((base) => [base, base === 0 ? unturned : turned(base)]));
+  const base = theta(rope, 'rope_theta', kind.defaults.theta ?? 10_000);
   return {
-    rope: turned(theta(rope, 'rope_theta', kind.defaults.theta ?? 10_000)),
+    rope: turned(base),
     ...(list && { listed: list.map((base) => ropes.get(base)!) }), // of the list's own entry above
     ...(kind.localTheta !== undefined && {
-      local: { theta: theta(inner, 'rope_local_base_freq', kind.localTheta), rotary },
+      local: {
+        theta: theta(inner, 'rope_local_base_freq', kind.localTheta === 'same' ? base : kind.localTheta),
+        rotary,
+      },
     }),
   };
 }

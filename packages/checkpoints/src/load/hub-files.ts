@@ -65,6 +65,7 @@ export function ggufHubFiles(
 const CLASSES: Readonly<Record<ArchitectureName, string>> = {
   llama: 'LlamaForCausalLM',
   mistral: 'MistralForCausalLM',
+  ministral3: 'Ministral3ForCausalLM',
   qwen2: 'Qwen2ForCausalLM',
   qwen3: 'Qwen3ForCausalLM',
   phi3: 'Phi3ForCausalLM',
@@ -72,6 +73,7 @@ const CLASSES: Readonly<Record<ArchitectureName, string>> = {
   gemma3_text: 'Gemma3ForCausalLM',
   smollm3: 'SmolLM3ForCausalLM',
   olmo2: 'Olmo2ForCausalLM',
+  olmo3: 'Olmo3ForCausalLM',
   granite: 'GraniteForCausalLM',
   granite_swa: 'GraniteSWAForCausalLM',
   lfm2: 'Lfm2ForCausalLM',
@@ -108,7 +110,7 @@ export function configJson(config: ModelConfig): JsonFields {
     mlp_bias: biases.ffn,
     ...(config.bosId !== undefined && { bos_token_id: config.bosId }),
     eos_token_id: config.eosIds,
-    ...ropeJson(rope, config.maxPositions),
+    ...scaledJson(ropeJson(rope, config.maxPositions), attention),
     ...(local && { rope_local_base_freq: local.theta }),
     ...(kind.unturned !== undefined && { no_rope_layers: ropes.map(({ rotary }) => (rotary > 0 ? 1 : 0)) }),
     ...(kind.listedThetas && { layer_rope_theta: ropes.map(({ theta, rotary }) => (rotary > 0 ? theta : 0)) }),
@@ -149,6 +151,20 @@ function mixersJson({ mixers }: ModelConfig, kind: StateMixer['kind']): JsonFiel
     }),
   };
 }
+
+/** Adds the scale of queries to the parameters of RoPE. */
+const scaledJson = (rope: JsonFields, { queryScale }: ModelConfig['attention']): JsonFields =>
+  queryScale === undefined
+    ? rope
+    : {
+        ...rope,
+        rope_scaling: {
+          rope_type: 'default',
+          ...(rope.rope_scaling as JsonFields | undefined),
+          llama_4_scaling_beta: queryScale.by,
+          original_max_position_embeddings: queryScale.every,
+        },
+      };
 
 function ropeJson({ theta, divisors, long, attentionFactor = 1 }: RopeConfig, maxPositions: number): JsonFields {
   if (divisors === undefined) return { rope_theta: theta };

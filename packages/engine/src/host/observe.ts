@@ -74,7 +74,13 @@ async function observe(
       }
       const { cache } = copy.layers[l],
         n = cache.length,
-        { q, k, v, gate } = await decoder.project(layer, x, progress.rotations(positions), progress.rotaryLength);
+        { q, k, v, gate } = await decoder.project(
+          layer,
+          x,
+          progress.rotations(positions),
+          progress.rotaryLength,
+          progress.shift,
+        );
       cache.append(k, v, positions, progress.shift);
       const stride = cache.length,
         columnMax = new Float32Array(H * stride),

@@ -67,7 +67,7 @@ export async function pass(
       projected =
         some.length === 0
           ? NOTHING
-          : await decoder.project(layer, given, progress.rotations(some), progress.rotaryLength);
+          : await decoder.project(layer, given, progress.rotations(some), progress.rotaryLength, progress.shift);
     // `live` is only set together with it
     previous = frozen && copies ? withFrozen(projected, live, m, previous!, headDim) : projected;
     const { q, gate } = projected,
