@@ -20,6 +20,7 @@ const EXAMPLES: Readonly<Record<ModelConfig['architecture'], readonly [model: st
   granite: ['Granite-3.3-2B', heads(40, 2048, 32, 8)],
   granite_swa: ['Granite SWASH 2B', heads(24, 2560, 20, 4)],
   lfm2: ['LFM2.5-1.2B', { ...heads(16, 2048, 32, 8), full_attn_idxs: [2, 5, 8, 10, 12, 14] }],
+  lfm3: ['LFM3-1.7B', heads(24, 2048, 16, 4)],
   qwen3_5_text: ['Qwen3.5-0.8B', { ...heads(24, 1024, 8, 2), linear_num_value_heads: 16 }],
 };
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from safetensors.torch import save_file
 from transformers import (
-    AutoModelForCausalLM, AutoModelForImageTextToText, Gemma2Config, Gemma3TextConfig, GraniteConfig, GraniteSWAConfig, Lfm2Config, LlamaConfig, Ministral3Config, Mistral3Config, MistralConfig, Olmo2Config, Olmo3Config, Phi3Config,
+    AutoModelForCausalLM, AutoModelForImageTextToText, Gemma2Config, Gemma3TextConfig, GraniteConfig, GraniteSWAConfig, Lfm2Config, Lfm3Config, LlamaConfig, Ministral3Config, Mistral3Config, MistralConfig, Olmo2Config, Olmo3Config, Phi3Config,
     Qwen2Config, Qwen3_5Config, Qwen3_5TextConfig, Qwen3Config, SmolLM3Config,
 )
 
@@ -117,6 +117,13 @@ CONFIGS = {
         **{**SHAPE, "num_hidden_layers": 5, "num_key_value_heads": 4}, sliding_window=6,
         rope_parameters=dict(full_attention=dict(rope_type="yarn", rope_theta=1e4, factor=8.0, original_max_position_embeddings=16, beta_fast=4.0, beta_slow=1.0, attention_factor=1.2), sliding_attention=dict(rope_type="default", rope_theta=1e4)),
     ),
+    # Default layers, RoPE and kernels
+    "lfm3": Lfm3Config(**{**SHAPE, "num_hidden_layers": 7}, head_dim=16, sliding_window=6),
+    "lfm3-plain": Lfm3Config(
+        **{**SHAPE, "num_attention_heads": 6, "num_hidden_layers": 5}, head_dim=12, sliding_window=9, layer_types=["sliding_attention", "conv", "full_attention", "conv", "sliding_attention"],
+        conv_L_cache=4, conv_bias=True, attention_bias=True, use_sandwich_norm=False, use_attention_gate=False, tie_word_embeddings=False,
+        rope_parameters=dict(full_attention=dict(rope_type="proportional", rope_theta=1e4, partial_rotary_factor=0.7, factor=2.0), sliding_attention=dict(rope_type="default", rope_theta=1e3)),
+    ),
     # Biases, which GGUF files of this family have no names for
     "olmo3-biased": Olmo3Config(
         **{**SHAPE, "num_hidden_layers": 3, "num_attention_heads": 6}, head_dim=12, sliding_window=9, attention_bias=True, tie_word_embeddings=True,
@@ -125,7 +132,7 @@ CONFIGS = {
     ),
 }
 # Seeds other than the place in the list: one by which no early query is nearly orthogonal to its keys, whose norm would enlarge the last digit of f32.
-SEEDS = {"qwen3_5": 32, "ministral3": 51, "ministral3-untied": 52, "olmo3": 53, "olmo3-biased": 54}
+SEEDS = {"qwen3_5": 32, "ministral3": 51, "ministral3-untied": 52, "olmo3": 53, "olmo3-biased": 54, "lfm3": 55, "lfm3-plain": 56}
 # Written before a converter was available: `export_gguf` below repeats it. The others go through convert.py.
 EXPORTED = ("llama", "qwen2", "qwen3", "gemma2", "phi3")
 # Byte-level BPE with one merge: a space is written Ġ.
@@ -305,9 +312,9 @@ def main(out, *names):
         save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
         # The second sequence is shorter than the longest context before LongRoPE's scaling; the others do not depend on the length.
         golden = {"sequences": [logits(model, IDS), logits(model, IDS[:24])]}
-        if config.model_type == "lfm2":  # several blocks of 64 tokens, across which states are carried
+        if config.model_type in ("lfm2", "lfm3"):  # several blocks of 64 tokens, across which states are carried
             golden["sequences"].append(logits(model, LONG))
-        golden["greedy"] = greedy(model, IDS[:20], 32 if config.model_type.startswith(("lfm2", "qwen3_5", "granite_swa", "ministral3", "mistral3", "olmo3")) else 12)
+        golden["greedy"] = greedy(model, IDS[:20], 32 if config.model_type.startswith(("lfm2", "qwen3_5", "granite_swa", "ministral3", "mistral3", "olmo3", "lfm3")) else 12)
         if name in EXPORTED:
             export_gguf(model, folder / "model.gguf")
         if name == "qwen2":

@@ -1,7 +1,7 @@
 /** How one kind of decoder differs from the others, as data: this is the complete list of differences. */
 export interface Architecture {
-  /** Its `general.architecture` in GGUF files. */
-  readonly gguf: string;
+  /** Its `general.architecture` in GGUF files; absent where llama.cpp has none. */
+  readonly gguf?: string;
   /**
    * A key of its GGUF files, without the architecture's prefix, that is above 0 and tells it from another of the same `gguf`.
    */
@@ -12,6 +12,8 @@ export interface Architecture {
   readonly names: 'llama' | 'lfm2' | 'lfm3' | 'qwen3_5';
   /** What some layers have instead of attention. */
   readonly mixer?: 'shortConvolution' | 'gatedDelta';
+  /** What `layer_types` would call a layer, where config.json has none; they repeat, but for the first layer. */
+  readonly layerTypes?: { readonly first: string; readonly repeat: readonly string[] };
   /**
    * Whether what heads give is gated: every channel, by rows of the query product that follow those of each head, or all of a
    * head by one number, of a product of its own, where `use_attention_gate` is not false.
@@ -21,8 +23,11 @@ export interface Architecture {
   readonly fused: boolean;
   /** Normalisation of q and k before rotation: per head, or over all heads of a token together. */
   readonly qkNorm: 'none' | 'head' | 'projection';
-  /** Where norms are: before attention and the feed-forward layer, after them (before the residual add), or both. */
-  readonly norms: 'before' | 'after' | 'around';
+  /**
+   * Where norms are: before attention and the feed-forward layer, after them (before the residual add), or both; `asked`: both,
+   * unless `use_sandwich_norm` is false, and then before.
+   */
+  readonly norms: 'before' | 'after' | 'around' | 'asked';
   /** Whether Hugging Face checkpoints store gains as w of `1 + w`. GGUF files hold the sum. */
   readonly gainsFromOne: boolean;
   /** Whether embeddings are multiplied by sqrt(D). */
@@ -77,6 +82,10 @@ export interface Architecture {
     readonly window?: number;
     readonly theta?: number;
     readonly rotary?: number;
+    /** Tokens that a short convolution spans. @defaultValue 3 */
+    readonly kernel?: number;
+    /** `rope_parameters` of a file that has neither these nor `rope_scaling`. */
+    readonly rope?: object;
   };
 }
 
@@ -96,6 +105,7 @@ export type ArchitectureName =
   | 'granite'
   | 'granite_swa'
   | 'lfm2'
+  | 'lfm3'
   | 'qwen3_5_text';
 
 type Bias = boolean | 'attention_bias' | 'mlp_bias';
@@ -167,6 +177,25 @@ const granite: Architecture = {
   multipliers: true,
 };
 
+const lfm2: Architecture = {
+  ...llama,
+  gguf: 'lfm2',
+  names: 'lfm2',
+  mixer: 'shortConvolution',
+  qkNorm: 'head',
+  fields: {
+    ffn: ['block_ff_dim', 'intermediate_size'],
+    normEps: ['norm_eps'],
+    tied: ['tie_embedding', 'tie_word_embeddings'],
+  },
+  adjustedFfn: true,
+  biases: unbiased,
+  interleavedInGguf: false,
+  defaults: { normEps: 1e-5, maxPositions: 128_000, tied: true, theta: 1e6 },
+};
+
+const { gguf: _, ...lfm2Alone } = lfm2;
+
 /** The supported architectures by `model_type` of config.json, each with its differences from Llama. */
 export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
   llama,
@@ -175,7 +204,13 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
     ...mistral,
     gguf: 'mistral3',
     queryScale: true,
-    defaults: { normEps: 1e-5, maxPositions: 262_144, tied: false, headDim: 128 },
+    defaults: {
+      ...{ normEps: 1e-5, maxPositions: 262_144, tied: false, headDim: 128 },
+      rope: {
+        ...{ rope_type: 'yarn', rope_theta: 1e6, factor: 16, original_max_position_embeddings: 16_384 },
+        ...{ mscale: 1, mscale_all_dim: 1, llama_4_scaling_beta: 0.1 },
+      },
+    },
   },
   qwen2: {
     ...llama,
@@ -238,21 +273,25 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
     listedThetas: true,
     defaults: { normEps: 1e-5, maxPositions: 8192, tied: true, window: 128 },
   },
-  lfm2: {
-    ...llama,
-    gguf: 'lfm2',
-    names: 'lfm2',
-    mixer: 'shortConvolution',
-    qkNorm: 'head',
-    fields: {
-      ffn: ['block_ff_dim', 'intermediate_size'],
-      normEps: ['norm_eps'],
-      tied: ['tie_embedding', 'tie_word_embeddings'],
+  lfm2,
+  lfm3: {
+    ...lfm2Alone,
+    names: 'lfm3',
+    outputGate: 'head',
+    layerTypes: { first: 'conv', repeat: ['sliding_attention', 'conv', 'full_attention', 'conv'] },
+    norms: 'asked',
+    fields: { ffn: ['intermediate_size'], normEps: ['norm_eps', 'rms_norm_eps'], tied: ['tie_word_embeddings'] },
+    adjustedFfn: false,
+    biases: { ...unbiased, qkv: 'attention_bias', output: 'attention_bias' },
+    windows: { every: 4 },
+    localTheta: 10_000,
+    defaults: {
+      ...{ normEps: 1e-5, maxPositions: 128_000, tied: true, headDim: 128, window: 256, theta: 1e6, kernel: 7 },
+      rope: {
+        full_attention: { rope_type: 'proportional', rope_theta: 1e6, partial_rotary_factor: 0.5 },
+        sliding_attention: { rope_type: 'default', rope_theta: 10_000 },
+      },
     },
-    adjustedFfn: true,
-    biases: unbiased,
-    interleavedInGguf: false,
-    defaults: { normEps: 1e-5, maxPositions: 128_000, tied: true, theta: 1e6 },
   },
   qwen3_5_text: {
     ...llama,

@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import { architectures, type Architecture, type ArchitectureName } from './architectures.ts';
 import { boolean, integer, object, optional, positive, show, type JsonFields } from '../read/fields.ts';
-import { parseMixers, type Mixer } from './mixers.ts';
+import { layerType, parseMixers, type Mixer } from './mixers.ts';
 import { parseRope, ropesByLayer, type RopeConfig } from './rope-config.ts';
 import { unknownArchitecture } from './unknown-architecture.ts';
 
@@ -31,6 +31,8 @@ export interface ModelConfig {
   readonly biases: { readonly qkv: boolean; readonly output: boolean; readonly ffn: boolean };
   /** Activation of the feed-forward gate; gelu is the tanh approximation. */
   readonly activation: 'silu' | 'gelu';
+  /** Where norms are, where the architecture leaves that to the configuration. */
+  readonly norms?: 'before' | 'around';
   /** Added to the mean square inside norms. */
   readonly normEps: number;
   /** Factor applied to embeddings. */
@@ -112,8 +114,9 @@ const plainly: Readonly<Record<string, readonly unknown[]>> = {
  * something this decoder does not compute
  */
 export function parseConfig(json: unknown, where: string): ModelConfig {
-  const [name, fields] = architectureOf(object(json, where, 'the configuration'), where);
-  const kind = architectures[name];
+  const [name, given] = architectureOf(object(json, where, 'the configuration'), where);
+  const kind: Architecture = architectures[name],
+    fields = completed(kind, given, where);
   for (const [field, plain] of Object.entries(plainly))
     if (fields[field] != null && !plain.includes(fields[field]))
       throw new KvError(
@@ -149,6 +152,7 @@ export function parseConfig(json: unknown, where: string): ModelConfig {
     ffn: ffnOf(kind, fields, named('ffn'), where),
     vocab,
     ropes: listed ?? ropesByLayer(rope, local, windows, turns),
+    ...(kind.norms === 'asked' && { norms: boolean(fields, 'use_sandwich_norm', where, true) ? 'around' : 'before' }),
     attention: {
       scale: scaleOf(kind, fields, headDim, where),
       ...(kind.softcaps && optional('softcap', softcap(fields, 'attn_logit_softcapping', where, kind.softcaps.scores))),
@@ -175,6 +179,22 @@ export function parseConfig(json: unknown, where: string): ModelConfig {
     tied: boolean(fields, named('tied'), where, kind.defaults.tied),
     ...optional('bosId', bosId),
     eosIds: tokenIds(fields, 'eos_token_id', vocab, where),
+  };
+}
+
+/** Returns a configuration with what the architecture's class makes of fields that a file lacks. */
+function completed({ layerTypes: types, defaults }: Architecture, fields: JsonFields, where: string): JsonFields {
+  const layers = integer(fields, 'num_hidden_layers', where, undefined, mostLayers),
+    ropeless = fields.rope_parameters == null && fields.rope_scaling == null;
+  return {
+    ...fields,
+    ...(types &&
+      fields.layer_types == null && {
+        layer_types: Array.from({ length: layers }, (_, l) =>
+          l === 0 ? types.first : types.repeat[l % types.repeat.length],
+        ),
+      }),
+    ...(ropeless && defaults.rope && { rope_parameters: defaults.rope }),
   };
 }
 
@@ -276,7 +296,7 @@ function windowsOf(kind: Architecture, fields: JsonFields, mixers: readonly Mixe
   const size = wanted && !absent ? integer(fields, 'sliding_window', where, defaults.window) : undefined;
   if (windows === 'none' || windows === 'all') return slidingWindows(size, layers, () => true);
   if (fields.layer_types != null) {
-    const types = layerTypes(fields.layer_types, layers, where);
+    const types = layerTypes(fields.layer_types, layers, where, kind.mixer && layerType[kind.mixer]);
     return slidingWindows(size, layers, (l) => types[l] === 'sliding_attention');
   }
   if (windows === 'unturned') {
@@ -312,8 +332,8 @@ function ffnOf({ adjustedFfn }: Architecture, fields: JsonFields, name: string, 
   throw new KvError(where, `${name} and the block_ fields must give a width from 1 to ${2 ** 31 - 1}, got ${width}`);
 }
 
-function layerTypes(value: unknown, layers: number, where: string): readonly unknown[] {
-  const known = ['full_attention', 'sliding_attention'];
+function layerTypes(value: unknown, layers: number, where: string, other?: string): readonly unknown[] {
+  const known = ['full_attention', 'sliding_attention', ...(other === undefined ? [] : [other])];
   if (Array.isArray(value) && value.length === layers && value.every((type) => known.includes(type as string)))
     return value;
   throw new KvError(where, `layer_types must be ${layers} of ${known.join(' and ')}, got ${show(value)}`);

@@ -93,20 +93,21 @@ export const layerType: Readonly<Record<StateMixer['kind'], string>> = {
  * @throws KvError naming the field that does not fit the layers
  */
 export function parseMixers(
-  { mixer }: Architecture,
+  { mixer, windows, defaults }: Architecture,
   fields: JsonFields,
   { layers, hidden, where }: { readonly layers: number; readonly hidden: number; readonly where: string },
 ): readonly Mixer[] {
   if (mixer === undefined) return onlyAttention(layers);
-  const other = mixer === 'gatedDelta' ? gatedDelta(fields, where) : shortConvolution(fields, hidden, where);
-  return mixersOf(attends(other.kind, fields, layers, where), other, where);
+  const other =
+    mixer === 'gatedDelta' ? gatedDelta(fields, where) : shortConvolution(fields, hidden, defaults.kernel, where);
+  return mixersOf(attends(other.kind, windows !== 'none', fields, layers, where), other, where);
 }
 
-function shortConvolution(fields: JsonFields, channels: number, where: string): ShortConvolution {
+function shortConvolution(fields: JsonFields, channels: number, length = 3, where: string): ShortConvolution {
   return {
     kind: 'shortConvolution',
     channels,
-    kernel: integer(fields, 'conv_L_cache', where, 3, longestKernel, 2),
+    kernel: integer(fields, 'conv_L_cache', where, length, longestKernel, 2),
     bias: boolean(fields, 'conv_bias', where, false),
   };
 }
@@ -153,14 +154,21 @@ export function mixersOf(attends: readonly boolean[], other: StateMixer, where: 
   throw new KvError(where, `expected a layer with attention, got ${attends.length} with ${what}`);
 }
 
-function attends(kind: StateMixer['kind'], fields: JsonFields, layers: number, where: string): readonly boolean[] {
+function attends(
+  kind: StateMixer['kind'],
+  slides: boolean,
+  fields: JsonFields,
+  layers: number,
+  where: string,
+): readonly boolean[] {
   const { layer_types: types, full_attn_idxs: indices } = fields,
     all = Array.from({ length: layers }, (_, l) => l),
     word = layerType[kind];
   if (types != null) {
-    if (Array.isArray(types) && types.length === layers && types.every((x) => x === word || x === 'full_attention'))
-      return types.map((type) => type === 'full_attention');
-    throw new KvError(where, `layer_types must be ${layers} of ${word} and full_attention, got ${show(types)}`);
+    const known = ['full_attention', ...(slides ? ['sliding_attention'] : []), word];
+    if (Array.isArray(types) && types.length === layers && types.every((x) => known.includes(x as string)))
+      return types.map((type) => type !== word);
+    throw new KvError(where, `layer_types must be ${layers} of ${known.join(' and ')}, got ${show(types)}`);
   }
   if (kind === 'gatedDelta') return everyNth(layers, integer(fields, 'full_attention_interval', where, 4));
   if (indices == null) return all.map(() => true);

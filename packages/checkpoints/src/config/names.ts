@@ -108,10 +108,14 @@ export function huggingFaceNames(of: ArchitectureName, has: Has): TensorNames {
         down: at('mlp.down_proj'),
         postFfnNorm: at('post_feedforward_layernorm'),
         ...(lfm2 && {
-          mixerNorm: at('operator_norm'),
           qNorm: at('self_attn.q_layernorm'),
           kNorm: at('self_attn.k_layernorm'),
           output: at('self_attn.out_proj'),
+        }),
+        ...(lfm && {
+          mixerNorm: at('operator_norm'),
+          postAttentionNorm: at('post_operator_norm'),
+          postFfnNorm: at('post_ffn_norm'),
           ffnNorm: at('ffn_norm'),
           gate: at('feed_forward.w1'),
           up: at('feed_forward.w3'),

@@ -8,7 +8,7 @@ export interface RopeConfig {
   readonly theta: number;
   /** Leading channels of a head that are rotated, as pairs (i, i + rotary / 2); 0 for a layer without positions. */
   readonly rotary: number;
-  /** Divisors of the frequencies, `[rotary / 2]`. @defaultValue 1 */
+  /** Divisors of the frequencies, `[rotary / 2]`; Infinity for a pair that does not turn. @defaultValue 1 */
   readonly divisors?: readonly number[];
   /** Divisors for sequences of more than `beyond` tokens (LongRoPE, arXiv:2402.13753). */
   readonly long?: { readonly divisors: readonly number[]; readonly beyond: number };
@@ -95,15 +95,17 @@ export function parseRope(
     where,
     kind.defaults.rotary ?? 1,
   );
-  if (share > 1 || (share !== 1 && !kind.partialRotary))
+  const proportional = (rope.rope_type ?? rope.type) === 'proportional';
+  if (share > 1 || (share !== 1 && !kind.partialRotary && !proportional))
     throw new KvError(where, `partial_rotary_factor must be ${kind.partialRotary ? 'at most 1' : '1'}, got ${share}`);
-  const rotary = Math.floor(headDim * share);
+  const rotary = proportional ? headDim : Math.floor(headDim * share);
   if (rotary % 2 !== 0 && share !== 1)
     throw new KvError(where, `partial_rotary_factor must leave an even part of head_dim (${headDim}), got ${share}`);
   const localType = inner.rope_type ?? inner.type ?? 'default';
   if (localType !== 'default')
     throw new KvError(where, `rope_type of sliding_attention must be default, got ${show(localType)}`);
-  const turned = (base: number): RopeConfig => scaled({ theta: base, rotary }, fields, rope, { maxPositions, where }),
+  const turned = (base: number): RopeConfig =>
+      scaled({ theta: base, rotary }, fields, rope, { maxPositions, share, where }),
     list = kind.listedThetas ? thetasOf(fields, layers, where) : undefined,
     ropes = new Map([...new Set(list)].map((base) => [base, base === 0 ? unturned : turned(base)]));
   const base = theta(rope, 'rope_theta', kind.defaults.theta ?? 10_000);
@@ -132,7 +134,7 @@ function scaled(
   plain: RopeConfig,
   fields: JsonFields,
   rope: JsonFields,
-  { maxPositions, where }: Pick<Around, 'maxPositions' | 'where'>,
+  { maxPositions, share, where }: Pick<Around, 'maxPositions' | 'where'> & { readonly share: number },
 ): RopeConfig {
   const { rotary } = plain,
     type = rope.rope_type ?? rope.type ?? 'default';
@@ -141,6 +143,8 @@ function scaled(
       return plain;
     case 'linear':
       return { ...plain, divisors: new Array<number>(rotary / 2).fill(positive(rope, 'factor', where)) };
+    case 'proportional':
+      return { ...plain, divisors: proportionalDivisors(rotary, share, positive(rope, 'factor', where, 1)) };
     case 'llama3':
       return { ...plain, divisors: llama3(plain, rope, where) };
     case 'yarn':
@@ -149,9 +153,16 @@ function scaled(
     case 'longrope':
       return { ...plain, ...longrope(rotary, fields, rope, maxPositions, where) };
     default:
-      throw new KvError(where, `rope_type must be one of default, linear, llama3, yarn, longrope, got ${show(type)}`);
+      throw new KvError(
+        where,
+        `rope_type must be one of default, linear, proportional, llama3, yarn, longrope, got ${show(type)}`,
+      );
   }
 }
+
+/** Divisors of a RoPE of which the first pairs of all turn, a share of them, by frequencies that all pairs would have. */
+const proportionalDivisors = (rotary: number, share: number, factor: number): readonly number[] =>
+  Array.from({ length: rotary / 2 }, (_, i) => (i < Math.floor((share * rotary) / 2) ? factor : Infinity));
 
 /** Parameters of YaRN. */
 export interface Yarn {

@@ -2,7 +2,7 @@ import { ggufChatTemplate } from '../chat/chat-template.ts';
 import { architectures, type ArchitectureName } from '../config/architectures.ts';
 import { ggufTokenizerJson } from '../tokenizer/gguf.ts';
 import type { ModelConfig } from '../config/config.ts';
-import { layerType, type StateMixer } from '../config/mixers.ts';
+import { layerType, type Mixer } from '../config/mixers.ts';
 import type { JsonFields } from '../read/fields.ts';
 import type { RopeConfig } from '../config/rope-config.ts';
 
@@ -77,6 +77,7 @@ const CLASSES: Readonly<Record<ArchitectureName, string>> = {
   granite: 'GraniteForCausalLM',
   granite_swa: 'GraniteSWAForCausalLM',
   lfm2: 'Lfm2ForCausalLM',
+  lfm3: 'Lfm3ForCausalLM',
   qwen3_5_text: 'Qwen3_5ForCausalLM',
 };
 
@@ -116,13 +117,15 @@ export function configJson(config: ModelConfig): JsonFields {
     ...(kind.listedThetas && { layer_rope_theta: ropes.map(({ theta, rotary }) => (rotary > 0 ? theta : 0)) }),
     ...(kind.partialRotary && { partial_rotary_factor: rope.rotary / config.headDim }),
     ...(kind.adjustedFfn && { block_auto_adjust_ff_dim: false }),
-    ...(kind.mixer && mixersJson(config, kind.mixer)),
+    ...(kind.mixer && mixersJson(config)),
     ...(kind.windows !== 'none' && { sliding_window: window ?? null }),
     ...(kind.windows !== 'none' &&
       kind.windows !== 'all' && {
         use_sliding_window: window !== undefined,
-        layer_types: windows.map((w) => (Number.isFinite(w) ? 'sliding_attention' : 'full_attention')),
+        layer_types: windows.map((w, l) => typeOf(config.mixers[l], w)),
       }),
+    ...(kind.norms === 'asked' && { use_sandwich_norm: config.norms === 'around' }),
+    ...(kind.outputGate === 'head' && { use_attention_gate: attention.outputGate === 'head' }),
     ...(kind.scale === 'query_pre_attn_scalar' && { query_pre_attn_scalar: attention.scale ** -2 }),
     ...(kind.scale === 'attention_multiplier' && { attention_multiplier: attention.scale }),
     ...(kind.multipliers && {
@@ -137,10 +140,13 @@ export function configJson(config: ModelConfig): JsonFields {
   };
 }
 
-function mixersJson({ mixers }: ModelConfig, kind: StateMixer['kind']): JsonFields {
+const typeOf = ({ kind }: Mixer, window: number): string =>
+  kind === 'attention' ? (window < Infinity ? 'sliding_attention' : 'full_attention') : layerType[kind];
+
+function mixersJson({ mixers }: ModelConfig): JsonFields {
   const other = mixers.find((mixer) => mixer.kind !== 'attention');
   return {
-    layer_types: mixers.map((mixer) => (mixer.kind === 'attention' ? 'full_attention' : layerType[kind])),
+    layer_types: mixers.map((mixer) => typeOf(mixer, Infinity)),
     ...(other?.kind === 'shortConvolution' && { conv_L_cache: other.kernel, conv_bias: other.bias }),
     ...(other?.kind === 'gatedDelta' && {
       linear_num_key_heads: other.keyHeads,
@@ -168,6 +174,15 @@ const scaledJson = (rope: JsonFields, { queryScale }: ModelConfig['attention']):
 
 function ropeJson({ theta, divisors, long, attentionFactor = 1 }: RopeConfig, maxPositions: number): JsonFields {
   if (divisors === undefined) return { rope_theta: theta };
+  const turning = divisors.filter((d) => d < Infinity);
+  if (turning.length < divisors.length)
+    return {
+      rope_theta: theta,
+      rope_scaling: {
+        ...{ rope_type: 'proportional', factor: turning[0] ?? 1 },
+        partial_rotary_factor: (turning.length + 0.5) / divisors.length, // of which the number of pairs is the whole part
+      },
+    };
   if (long === undefined && divisors.every((d) => d === divisors[0]))
     return { rope_theta: theta, rope_scaling: { rope_type: 'linear', factor: divisors[0] } };
   return {

@@ -134,8 +134,9 @@ function readWeights(
   format: CheckpointFormat,
 ): Weights {
   const { hidden: D, ffn, vocab, headDim: d, queryHeads: H, kvHeads: G, biases, layers: count, mixers, tied } = config;
-  const { fused, qkNorm, norms, gainsFromOne, interleavedInGguf } = architectures[config.architecture];
-  const before = norms !== 'after',
+  const { fused, qkNorm, norms: usual, gainsFromOne, interleavedInGguf } = architectures[config.architecture];
+  const norms = config.norms ?? usual,
+    before = norms !== 'after',
     after = norms !== 'before';
   const gguf = format === 'gguf',
     names = (gguf ? ggufNames : huggingFaceNames)(config.architecture, has);
