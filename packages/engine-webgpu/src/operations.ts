@@ -224,13 +224,12 @@ export function encodeGatedDelta(
   return out;
 }
 
-/** Records what heads give, x `[m, H * d]`, times the sigmoid of their gates, `[m, H * d]`, or `[m, H]`. */
-export function encodeOutputGate(commands: Commands, x: Tensor, gate: Tensor): Tensor {
-  const [m] = gate.shape,
-    shape = [m, sizeOf(x.shape) / m],
-    out = commands.make(shape),
-    run = sizeOf(shape) / sizeOf(gate.shape);
-  dispatch(commands, outputGate, { x: { ...x, shape }, gate, out }, { run }, sizeOf(shape));
+/** Records what heads give, x `[m, width]`, times the sigmoid of their gates, `[m, width]`, or `[m, H]`, one for each head. */
+export function encodeOutputGate(commands: Commands, x: Tensor, gate: Tensor, width: number): Tensor {
+  const [m, gates] = gate.shape,
+    shape = [m, width],
+    out = commands.make(shape);
+  dispatch(commands, outputGate, { x: { ...x, shape }, gate, out }, { run: width / gates }, sizeOf(shape));
   return out;
 }
 

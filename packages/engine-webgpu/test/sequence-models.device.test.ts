@@ -13,8 +13,8 @@ const FULL = process.env.KV_FULL === '1';
 
 // of a family with a folder and a GGUF file, KV_FULL=1 takes both, and checkpoints that differ in shapes alone; without it
 // one of Qwen 3.5's is GGUF, where value heads have another order
-const shapesAlone = ['lfm2-biased', 'granite_swa-thetas', 'qwen3_5-biased'],
-  asGguf = ['qwen3_5-untied'];
+const shapesAlone = ['lfm2-biased', 'granite_swa-thetas', 'qwen3_5-biased', 'ministral3', 'olmo3-biased', 'lfm3-plain'],
+  asGguf = ['qwen3_5-untied', 'ministral3-untied', 'olmo3'];
 for (const [name, file] of familyFiles.filter(
   ([name, file]) =>
     FULL ||

@@ -126,7 +126,7 @@ async function passTogether(requests: readonly BatchRequest[]): Promise<void> {
           encodeSlots(commands, { ...own, shape: [1, 1, width] }, attended, 1, 0, r);
           for (const spent of [q, k, v, own]) commands.free(spent);
         });
-      const given = gateOutputs(commands, { ...attended, shape: [m, mixedWidth] }, gate),
+      const given = gateOutputs(commands, config, { ...attended, shape: [m, mixedWidth] }, gate),
         [next] = layer.finish.encode(commands, [x, given], m) as [Tensor];
       for (const spent of [...all.slice(0, 3), given, x]) commands.free(spent);
       x = next;

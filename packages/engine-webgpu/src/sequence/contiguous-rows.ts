@@ -95,7 +95,7 @@ function through(copy: DeviceState, commands: Commands, l: number, part: TokenCh
     config = slotModel(context.model.config),
     index = kept.slots[l];
   const attended = encodeAttention(commands, attentionOf(copy.layers[l], config, l, q, part.positions)),
-    given = gateOutputs(commands, attended.out, gate),
+    given = gateOutputs(commands, config, attended.out, gate),
     before = part.x;
   [part.x] = decoder.layers[index].finish.encode(commands, [before, given], part.m) as [Tensor];
   for (const count of [decoder.rows.output, decoder.rows.gateUp, decoder.rows.down]) count[index] += part.m;

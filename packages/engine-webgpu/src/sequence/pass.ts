@@ -77,7 +77,7 @@ export async function devicePass(
         over,
       });
       for (const [i, { part, some, live, q, gate }] of projected.entries()) {
-        const attended = gateOutputs(commands, attend(live, q, i === 0), gate);
+        const attended = gateOutputs(commands, context.model.config, attend(live, q, i === 0), gate);
         const [x] = finish.encode(commands, [live.x, attended], live.m) as [Tensor];
         for (const spent of [q, attended, live.x]) commands.free(spent);
         if (some) {

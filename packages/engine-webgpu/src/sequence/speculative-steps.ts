@@ -77,7 +77,7 @@ export function speculativeSteps(caches: DeviceState): SpeculativeSteps {
             ...hiddenFrom(commands, part, hidden),
             slots: layer.cache.length + inFlight + 1,
           });
-          const gated = gateOutputs(commands, out, gate),
+          const gated = gateOutputs(commands, config, out, gate),
             [x] = finish.encode(commands, [part.x, gated], 1) as [Tensor];
           for (const spent of [q, k, v, gated, part.x]) commands.free(spent);
           part.x = x;
