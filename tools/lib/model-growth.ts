@@ -8,6 +8,7 @@ import { stateBytes, tokenBytes } from '../../packages/engine/src/index.ts';
 const EXAMPLES: Readonly<Record<ModelConfig['architecture'], readonly [model: string, fields: object]>> = {
   llama: ['Llama-3.2-1B', heads(16, 2048, 32, 8)],
   mistral: ['Mistral-7B-v0.3', { ...heads(32, 4096, 32, 8), sliding_window: null }],
+  ministral3: ['Ministral-3-3B', { ...heads(26, 3072, 32, 8), sliding_window: null }],
   qwen2: ['Qwen2.5-0.5B', heads(24, 896, 14, 2)],
   qwen3: ['Qwen3-0.6B', heads(28, 1024, 16, 8)],
   phi3: ['Phi-4-mini', { ...heads(32, 3072, 24, 8), sliding_window: null }],
@@ -15,6 +16,7 @@ const EXAMPLES: Readonly<Record<ModelConfig['architecture'], readonly [model: st
   gemma3_text: ['Gemma 3 270M', { ...heads(18, 640, 4, 1), sliding_window: 512 }],
   smollm3: ['SmolLM3-3B', heads(36, 2048, 16, 4)],
   olmo2: ['OLMo-2-1B', heads(16, 2048, 16, 16)],
+  olmo3: ['Olmo-3-7B', heads(32, 4096, 32, 32)],
   granite: ['Granite-3.3-2B', heads(40, 2048, 32, 8)],
   granite_swa: ['Granite SWASH 2B', heads(24, 2560, 20, 4)],
   granitemoehybrid: [
@@ -26,6 +28,7 @@ const EXAMPLES: Readonly<Record<ModelConfig['architecture'], readonly [model: st
     },
   ],
   lfm2: ['LFM2.5-1.2B', { ...heads(16, 2048, 32, 8), full_attn_idxs: [2, 5, 8, 10, 12, 14] }],
+  lfm3: ['LFM3-1.7B', heads(24, 2048, 16, 4)],
   qwen3_5_text: ['Qwen3.5-0.8B', { ...heads(24, 1024, 8, 2), linear_num_value_heads: 16 }],
 };
 

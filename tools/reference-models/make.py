@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from safetensors.torch import save_file
 from transformers import (
-    AutoModelForCausalLM, AutoModelForImageTextToText, Gemma2Config, Gemma3TextConfig, GraniteConfig, GraniteMoeHybridConfig, GraniteSWAConfig, Lfm2Config, LlamaConfig, MistralConfig, Olmo2Config, Phi3Config,
+    AutoModelForCausalLM, AutoModelForImageTextToText, Gemma2Config, Gemma3TextConfig, GraniteConfig, GraniteMoeHybridConfig, GraniteSWAConfig, Lfm2Config, Lfm3Config, LlamaConfig, Ministral3Config, Mistral3Config, MistralConfig, Olmo2Config, Olmo3Config, Phi3Config,
     Qwen2Config, Qwen3_5Config, Qwen3_5TextConfig, Qwen3Config, SmolLM3Config,
 )
 
@@ -29,6 +29,7 @@ GRANITE4 = dict(
     vocab_size=64, hidden_size=32, intermediate_size=48, num_attention_heads=4, max_position_embeddings=128, bos_token_id=1, eos_token_id=2, pad_token_id=0,
     num_local_experts=0, num_experts_per_tok=0, attention_multiplier=0.2, embedding_multiplier=1.5, residual_multiplier=0.6, logits_scaling=3.0,
 )
+MINISTRAL = dict(rope_type="yarn", rope_theta=1e4, factor=16.0, original_max_position_embeddings=9, max_position_embeddings=128, beta_fast=4.0, beta_slow=1.0, llama_4_scaling_beta=0.3)
 CONFIGS = {
     "llama": LlamaConfig(**SHAPE, head_dim=16, attention_bias=True, mlp_bias=True, rope_parameters=LLAMA3),
     "mistral": MistralConfig(**SHAPE, head_dim=12, sliding_window=6, rope_parameters=dict(rope_type="default", rope_theta=1e6)),
@@ -129,9 +130,34 @@ CONFIGS = {
         layer_rope_theta=[1e3, 0, 5e5, 1e3], 
         rope_parameters=dict(rope_type="yarn", factor=32.0, beta_fast=32.0, beta_slow=1.0, truncate=False, original_max_position_embeddings=4096, rope_theta=1e4),
     ),
+    # Queries grow from token 9 on, and again later
+    "ministral3": Ministral3Config(**SHAPE, head_dim=12, tie_word_embeddings=True, rope_parameters=dict(**MINISTRAL, mscale=1.0, mscale_all_dim=1.0)),
+    # With a model of images around it, as published checkpoints have it, which is not read; a factor of cos and sin
+    "ministral3-untied": Mistral3Config(
+        text_config=dict(**{**SHAPE, "num_attention_heads": 6, "num_hidden_layers": 3}, model_type="ministral3", head_dim=16, sliding_window=None, rope_parameters=dict(**MINISTRAL, mscale=1.0, mscale_all_dim=0.7)),
+        vision_config=dict(model_type="pixtral", hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=2, head_dim=4, patch_size=2, image_size=4),
+        image_token_index=60, tie_word_embeddings=False,
+    ),
+    "olmo3": Olmo3Config(
+        **{**SHAPE, "num_hidden_layers": 5, "num_key_value_heads": 4}, sliding_window=6,
+        rope_parameters=dict(full_attention=dict(rope_type="yarn", rope_theta=1e4, factor=8.0, original_max_position_embeddings=16, beta_fast=4.0, beta_slow=1.0, attention_factor=1.2), sliding_attention=dict(rope_type="default", rope_theta=1e4)),
+    ),
+    # Default layers, RoPE and kernels
+    "lfm3": Lfm3Config(**{**SHAPE, "num_hidden_layers": 7}, head_dim=16, sliding_window=6),
+    "lfm3-plain": Lfm3Config(
+        **{**SHAPE, "num_attention_heads": 6, "num_hidden_layers": 5}, head_dim=12, sliding_window=9, layer_types=["sliding_attention", "conv", "full_attention", "conv", "sliding_attention"],
+        conv_L_cache=4, conv_bias=True, attention_bias=True, use_sandwich_norm=False, use_attention_gate=False, tie_word_embeddings=False,
+        rope_parameters=dict(full_attention=dict(rope_type="proportional", rope_theta=1e4, partial_rotary_factor=0.7, factor=2.0), sliding_attention=dict(rope_type="default", rope_theta=1e3)),
+    ),
+    # Biases, which GGUF files of this family have no names for
+    "olmo3-biased": Olmo3Config(
+        **{**SHAPE, "num_hidden_layers": 3, "num_attention_heads": 6}, head_dim=12, sliding_window=9, attention_bias=True, tie_word_embeddings=True,
+        layer_types=["full_attention", "sliding_attention", "full_attention"],
+        rope_parameters=dict(full_attention=dict(rope_type="linear", factor=2.0, rope_theta=5e5), sliding_attention=dict(rope_type="default", rope_theta=1e3)),
+    ),
 }
 # Seeds other than the place in the list: one by which no early query is nearly orthogonal to its keys, whose norm would enlarge the last digit of f32.
-SEEDS = {"qwen3_5": 32}
+SEEDS = {"qwen3_5": 32, "ministral3": 51, "ministral3-untied": 52, "olmo3": 53, "olmo3-biased": 54, "lfm3": 55, "lfm3-plain": 56}
 # Written before a converter was available: `export_gguf` below repeats it. The others go through convert.py.
 EXPORTED = ("llama", "qwen2", "qwen3", "gemma2", "phi3")
 # Byte-level BPE with one merge: a space is written Ġ.
@@ -313,9 +339,9 @@ def main(out, *names):
         save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
         # The second sequence is shorter than the longest context before LongRoPE's scaling; the others do not depend on the length.
         golden = {"sequences": [logits(model, IDS), logits(model, IDS[:24])]}
-        if config.model_type == "lfm2":  # several blocks of 64 tokens, across which states are carried
+        if config.model_type in ("lfm2", "lfm3"):  # several blocks of 64 tokens, across which states are carried
             golden["sequences"].append(logits(model, LONG))
-        golden["greedy"] = greedy(model, IDS[:20], 32 if config.model_type.startswith(("lfm2", "qwen3_5", "granite_swa", "granitemoehybrid")) else 12)
+        golden["greedy"] = greedy(model, IDS[:20], 32 if config.model_type.startswith(("lfm2", "qwen3_5", "granite_swa", "granitemoehybrid", "ministral3", "mistral3", "olmo3", "lfm3")) else 12)
         if name in EXPORTED:
             export_gguf(model, folder / "model.gguf")
         if name == "qwen2":

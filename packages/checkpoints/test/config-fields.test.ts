@@ -26,6 +26,7 @@ const readElsewhere: Readonly<Record<string, readonly string[]>> = {
   full_attn_idxs: ['lfm2'],
   sliding_window: ['qwen2', 'qwen3', 'smollm3'],
   no_rope_layer_interval: ['smollm3'],
+  max_position_embeddings: ['ministral3', 'olmo3'], // YaRN reaches further
   original_max_position_embeddings: ['phi3'],
   use_sliding_window: ['qwen2', 'qwen3', 'smollm3'],
 };
@@ -65,7 +66,7 @@ describe.each(Object.keys(fields))('%s', (name) => {
     for (const [field, value] of [
       ...(name === 'qwen3_5_text' ? [] : [['mrope_section', [1, 1]] as const]),
       ['alpha', 1000],
-      ['llama_4_scaling_beta', 0.1],
+      ...(name === 'ministral3' ? [] : [['llama_4_scaling_beta', 0.1] as const]),
     ] as const)
       for (const key of ['rope_scaling', 'rope_parameters'])
         expect(() => parseConfig({ ...older, [key]: { ...rope, [field]: value } }, name)).toThrow(

@@ -31,6 +31,9 @@ beforeAll(async () => {
     'granitemoehybrid',
     'granitemoehybrid-untied',
     'granitemoehybrid-attention',
+    'ministral3',
+    'ministral3-untied',
+    'olmo3',
   ])
     files.set(name, await readGguf(bytesSource(readFileSync(fixture(`${name}/model.gguf`)), `${name}.gguf`)));
 });
@@ -62,6 +65,9 @@ test.each([
   'qwen3_5-untied',
   'granitemoehybrid',
   'granitemoehybrid-untied',
+  'ministral3',
+  'ministral3-untied',
+  'olmo3',
 ])('%s: metadata say what config.json says', async (name) => {
   const got = await configFromGguf(files.get(name)!),
     written = parseConfig(fixtureJson(`${name}/config.json`), name),
@@ -195,7 +201,9 @@ describe('refuses in one sentence', () => {
     ['olmo2', { 'olmo2.rope.scaling.finetuned': false }],
     ['granite', { 'granite.deepstack_mapping': [1, -1] }],
     ['granite', { 'granite.logit_scale': undefined }],
-    ['olmo2', { 'olmo2.attention.sliding_window': 4096 }],
+    ['olmo2', { 'olmo2.attention.sliding_window': 'wide' }],
+    ['olmo2', { 'olmo2.attention.temperature_scale': 0.1 }],
+    ['ministral3', { 'mistral3.attention.temperature_scale': -1 }],
     ['gemma3', { 'gemma3.rope.freq_base_swa': -1 }],
     ['qwen3-yarn', { 'qwen3.rope.scaling.yarn_ext_factor': 0.5 }],
     ['qwen3-yarn', { 'qwen3.rope.scaling.factor': undefined }],

@@ -6,7 +6,7 @@ import { onnxAttend } from './attention.ts';
 import { layerGraph } from './layer-graph.ts';
 import { preparedLayer } from './layer.ts';
 import type { WeightForm } from './product.ts';
-import { programGraph, rotaryOf } from './program-graph.ts';
+import { programGraph, rotaryOf, scalesRows } from './program-graph.ts';
 import { sessionOptions, type Onnx, type OnnxTensor } from './runtime.ts';
 import { angleTensors, expectAngles, sessionOf, type Session } from './session.ts';
 
@@ -37,6 +37,7 @@ export function onnxEngine(onnx: Onnx, options: OnnxEngineOptions = {}): HostEng
     async prepare(program) {
       const { run, destroy } = await open(program.name, programGraph(program, weights)),
         rotary = rotaryOf(program),
+        scaled = scalesRows(program),
         names = program.outputs.map((_, i) => `y${i}`);
       const tensor = (data: Float32Array, m: number): OnnxTensor =>
         new onnx.Tensor('float32', data, [m, data.length / m]);
@@ -45,7 +46,8 @@ export function onnxEngine(onnx: Onnx, options: OnnxEngineOptions = {}): HostEng
           if (m === 0) return program.outputs.map(() => new Float32Array(0));
           const feeds = Object.fromEntries(program.inputs.map((_, i) => [`x${i}`, tensor(inputs[i], m)]));
           if (rotary === undefined) return run(feeds, names);
-          return run({ ...feeds, ...angleTensors(onnx, expectAngles(angles, rotary, program.name), m) }, names);
+          const given = expectAngles(angles, rotary, program.name);
+          return run({ ...feeds, ...angleTensors(onnx, given, m, scaled) }, names);
         },
         destroy,
       };

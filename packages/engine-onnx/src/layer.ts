@@ -1,5 +1,5 @@
 import type { Angles, HeadLayout, Program, HostRunnable } from '@kv/engine';
-import { rotaryOf } from './program-graph.ts';
+import { rotaryOf, scalesRows } from './program-graph.ts';
 import type { Onnx, OnnxTensor } from './runtime.ts';
 import { angleTensors, expectAngles, type Session } from './session.ts';
 import { noToken, tokenFeeds, type TokenFeeds } from './token-attention.ts';
@@ -23,12 +23,13 @@ export function preparedLayer(
     nobody = noToken(onnx, heads),
     [noX, noAttended] = [tensor(none, 0, D), tensor(none, 0, attended.width)];
   const rotary = next && rotaryOf(next),
+    scaled = next !== undefined && scalesRows(next),
     names = ['y0', ...(next?.outputs ?? []).map((_, i) => `y${i + 1}`)],
     more = next && { rows: noX };
   const turn = (m: number, angles?: Angles): Readonly<Record<string, OnnxTensor>> => {
     if (rotary === undefined) return {};
     const zeros = (): Float32Array => new Float32Array((m * rotary) / 2);
-    return angleTensors(onnx, angles ?? { rotary, cos: zeros(), sin: zeros() }, m);
+    return angleTensors(onnx, angles ?? { rotary, cos: zeros(), sin: zeros() }, m, scaled);
   };
   /** The angles that `next` uses; undefined if it rotates no heads. */
   const asked = (angles: Angles | undefined): Angles | undefined => (rotary === undefined ? undefined : angles);

@@ -4,7 +4,7 @@ import { product, type WeightForm } from './product.ts';
 
 /**
  * Builds a program as an ONNX model: inputs `x0`, `x1`, ... `[m, width]`, and `cos` and `sin` `[m, rotary / 2]` if it
- * rotates heads; outputs `y0`, `y1`, ...
+ * rotates heads, with `scales` `[m, 1]` if it scales some; outputs `y0`, `y1`, ...
  */
 export function programGraph(program: Program, form: WeightForm): Uint8Array {
   const graph = graphWriter(program.name);
@@ -25,18 +25,24 @@ export function rotaryOf({ instructions }: Program): number | undefined {
   return rope?.op === 'rope' ? (rope.rotary ?? rope.headDim) : undefined;
 }
 
+/** Returns whether a program multiplies rotated heads by their rows' scales. */
+export const scalesRows = ({ instructions }: Program): boolean =>
+  instructions.some((instruction) => instruction.op === 'rope' && instruction.scaled === true);
+
 /** Declares the angles of rows, if the program rotates heads. */
 export function angleInputs(graph: GraphWriter, program: Program): void {
   const rotary = rotaryOf(program);
   if (rotary !== undefined) for (const name of ['cos', 'sin']) graph.input(name, ['t', rotary / 2]);
+  if (scalesRows(program)) graph.input('scales', ['t', 1]);
 }
 
-/** The values that hold the angles of rows, `[m, rotary / 2]`. */
+/** The values that hold the angles of rows, `[m, rotary / 2]`, and their scales, `[m, 1]`. */
 export interface AngleNames {
   readonly cos: string;
   readonly sin: string;
+  readonly scales?: string;
 }
-const INPUTS: AngleNames = { cos: 'cos', sin: 'sin' };
+const INPUTS: AngleNames = { cos: 'cos', sin: 'sin', scales: 'scales' };
 
 /** Writes a program's instructions and returns its outputs. */
 export function body(
@@ -65,7 +71,7 @@ function write(
   nameOf: (rows: RowsValue) => string,
   form: WeightForm,
   program: Program,
-  { cos, sin }: AngleNames,
+  { cos, sin, scales }: AngleNames,
 ): string {
   const { op, out } = instruction,
     x = nameOf(instruction.x),
@@ -102,10 +108,11 @@ function write(
     case 'rope': {
       // The angles of a row are looked up by its number, counted from position 0.
       const rows = graph.op('Unsqueeze', [x, graph.ints(0)]);
-      const turned = graph.contrib('RotaryEmbedding', [rows, graph.ints(0), cos, sin], {
-        num_heads: width / instruction.headDim,
-        rotary_embedding_dim: instruction.rotary ?? instruction.headDim,
-      });
+      const rotated = graph.contrib('RotaryEmbedding', [rows, graph.ints(0), cos, sin], {
+          num_heads: width / instruction.headDim,
+          rotary_embedding_dim: instruction.rotary ?? instruction.headDim,
+        }),
+        turned = instruction.scaled && scales ? graph.op('Mul', [rotated, scales]) : rotated;
       return onlyForHeads(program, out) ? turned : graph.op('Squeeze', [turned, graph.ints(0)]);
     }
     case 'gated': {

@@ -40,13 +40,18 @@ export function expectAngles<A extends Angles | undefined>(
   );
 }
 
-type AngleFeeds = Readonly<Record<'cos' | 'sin', OnnxTensor>>;
+type AngleFeeds = Readonly<Record<'cos' | 'sin', OnnxTensor> & Partial<Record<'scales', OnnxTensor>>>;
 const made = new WeakMap<Angles, AngleFeeds>();
 
-/** Returns the angles of m rows as inputs. Every layer of a pass asks for the same. */
-export function angleTensors(onnx: Onnx, angles: Angles, m: number): AngleFeeds {
-  const tensor = (data: Float32Array): OnnxTensor => new onnx.Tensor('float32', data, [m, angles.rotary / 2]),
-    feeds = made.get(angles) ?? { cos: tensor(angles.cos), sin: tensor(angles.sin) };
+/** Returns the angles of m rows as inputs, with their scales if asked for. Every layer of a pass asks for the same. */
+export function angleTensors(onnx: Onnx, angles: Angles, m: number, scaled: boolean): AngleFeeds {
+  const tensor = (data: Float32Array, width = angles.rotary / 2): OnnxTensor =>
+      new onnx.Tensor('float32', data, [m, width]),
+    feeds = made.get(angles) ?? {
+      cos: tensor(angles.cos),
+      sin: tensor(angles.sin),
+      ...(scaled && { scales: tensor(angles.scales ?? new Float32Array(m).fill(1), 1) }),
+    };
   made.set(angles, feeds);
   return feeds;
 }

@@ -70,12 +70,13 @@ export function oracleLogits(
   const config: Json = { ...whole, ...(text as Json | undefined) },
     n = (name: string, fallback?: number): number => (config[name] ?? fallback) as number;
   const type = config.model_type as string,
-    w = ['lfm2', 'granitemoehybrid'].includes(type) || text !== undefined ? asLlama(weights) : weights,
+    w = ['lfm2', 'lfm3', 'granitemoehybrid'].includes(type) || text !== undefined ? asLlama(weights, type) : weights,
     gemma = type.startsWith('gemma'),
     granite = type.startsWith('granite'),
     qwen35 = type === 'qwen3_5_text',
-    behind = gemma || type === 'olmo2', // norms after the blocks
-    before = type !== 'olmo2',
+    olmo = type === 'olmo2' || type === 'olmo3',
+    behind = gemma || olmo || config.use_sandwich_norm === true, // norms after the blocks
+    before = !olmo,
     plain = gemma ? Math.sqrt(n('hidden_size')) : granite ? n('embedding_multiplier') : 1,
     joined = granite ? n('residual_multiplier') : 1,
     H = n('num_attention_heads'),
@@ -111,14 +112,22 @@ export function oracleLogits(
       if (listed !== undefined) return rotation(config, { ...ropes, rope_theta: listed }, d, ids.length);
       if ((config.no_rope_layers as number[] | undefined)?.[l] === 0) return (head) => head;
       if (ropes.full_attention === undefined) return rotation(config, ropes as Json, d, ids.length);
-      return rotation(config, ropes[(config.layer_types as string[])[l]], d, ids.length);
+      const own = ropes[(config.layer_types as string[])[l]];
+      return own === undefined ? (head) => head : rotation(config, own, d, ids.length); // none of a convolution
     };
+  /** Ministral 3's queries grow with every stretch of as many tokens as there were positions in training. */
+  const grown = (t: number): number =>
+    type === 'ministral3'
+      ? 1 +
+        ((ropes as Json).llama_4_scaling_beta as number) *
+          Math.log1p(Math.floor(t / ((ropes as Json).original_max_position_embeddings as number)))
+      : 1;
   const slides = (l: number): boolean => {
     if (config.sliding_window == null || type === 'llama') return false;
-    if (type === 'mistral' || type === 'phi3') return true;
+    if (type === 'mistral' || type === 'ministral3' || type === 'phi3') return true;
     return (
       (config.layer_types as string[])[l] === 'sliding_attention' &&
-      (gemma || granite || config.use_sliding_window === true)
+      (gemma || granite || type === 'olmo3' || type === 'lfm3' || config.use_sliding_window === true)
     );
   };
   let x: number[][] = ids.map((id) =>
@@ -174,8 +183,12 @@ export function oracleLogits(
             const [wide, k, v] = [part('q', 0, H), part('k', H, G), part('v', H + G, G)],
               q = qwen35 ? wide.filter((_, i) => i % 2 === 0) : wide;
             return {
-              gate: qwen35 ? wide.filter((_, i) => i % 2 === 1) : [],
-              q: headNorm(at('self_attn.q_norm'), q).map((head) => turn(head, t)),
+              gate: qwen35
+                ? wide.filter((_, i) => i % 2 === 1)
+                : config.use_attention_gate === true
+                  ? times(at('self_attn.g_proj'), y).map((gate) => Array.from({ length: d }, () => gate))
+                  : [],
+              q: headNorm(at('self_attn.q_norm'), q).map((head) => turn(head, t).map((v) => v * grown(t))),
               k: headNorm(at('self_attn.k_norm'), k).map((head) => turn(head, t)),
               v,
               ...(copies && frozen(l, t) && { k: below[t].k, v: below[t].v }),
@@ -199,7 +212,7 @@ export function oracleLogits(
             { length: d },
             (_, c) =>
               e.reduce((sum, p, j) => sum + (p / total) * seen[j].v[g][c], 0) *
-              (qwen35 ? sigmoid(heads[t].gate[h][c]) : 1),
+              (heads[t].gate.length > 0 ? sigmoid(heads[t].gate[h][c]) : 1),
           );
         }).flat();
       const mixed = convolved
@@ -211,7 +224,8 @@ export function oracleLogits(
             : times(at('self_attn.o_proj'), attend());
       const after = (name: string, y: Vector): Vector => (behind ? norm(at(name), y) : y).map((v) => v * joined);
       const y = add(row, after('post_attention_layernorm', mixed));
-      const z = before ? norm(at(gemma ? 'pre_feedforward_layernorm' : 'post_attention_layernorm'), y) : y;
+      const own = gemma || type === 'lfm3' ? 'pre_feedforward_layernorm' : 'post_attention_layernorm',
+        z = before ? norm(at(own), y) : y;
       const both = w[`${at('mlp.gate_up_proj')}.weight`]?.shape[0], // where gate and up are one matrix
         ffn = both && both / 2;
       const gate = ffn ? times(at('mlp.gate_up_proj'), z, 0, ffn) : times(at('mlp.gate_proj'), z),
@@ -307,27 +321,39 @@ function stateSpace(config: Json, rows: readonly Vector[], weight: (name: string
   );
 }
 
-/** Returns weights of LFM2 and Granite 4.0, and of a text model within a larger one, under Llama's names. */
-const asLlama = (weights: TestWeights): TestWeights =>
-  Object.fromEntries(
+/** Returns weights of LFM2, LFM3 and Granite 4.0, and of a text model within a larger one, under Llama's names. */
+const asLlama = (weights: TestWeights, type: string): TestWeights => {
+  const names =
+    type === 'lfm3'
+      ? [
+          ...renamed,
+          ['post_operator_norm', 'post_attention_layernorm'],
+          ['post_ffn_norm', 'post_feedforward_layernorm'],
+        ]
+      : renamed;
+  return Object.fromEntries(
     Object.entries(weights).map(([name, weight]) => [
       [
-        ['model.language_model.', 'model.'],
-        ['shared_mlp.input_linear', 'mlp.gate_up_proj'],
-        ['shared_mlp.output_linear', 'mlp.down_proj'],
-        ['embedding_norm', 'norm'],
-        ['operator_norm', 'input_layernorm'],
-        ['ffn_norm', 'post_attention_layernorm'],
-        ['self_attn.out_proj', 'self_attn.o_proj'],
-        ['q_layernorm', 'q_norm'],
-        ['k_layernorm', 'k_norm'],
-        ['feed_forward.w1', 'mlp.gate_proj'],
-        ['feed_forward.w3', 'mlp.up_proj'],
-        ['feed_forward.w2', 'mlp.down_proj'],
+        ...names,
+        ['.operator_norm', '.input_layernorm'],
+        ['.ffn_norm', type === 'lfm3' ? '.pre_feedforward_layernorm' : '.post_attention_layernorm'],
       ].reduce((text, [from, to]) => text.replace(from, to), name),
       weight,
     ]),
   );
+};
+const renamed = [
+  ['model.language_model.', 'model.'],
+  ['embedding_norm', 'norm'],
+  ['self_attn.out_proj', 'self_attn.o_proj'],
+  ['q_layernorm', 'q_norm'],
+  ['k_layernorm', 'k_norm'],
+  ['feed_forward.w1', 'mlp.gate_proj'],
+  ['feed_forward.w3', 'mlp.up_proj'],
+  ['feed_forward.w2', 'mlp.down_proj'],
+  ['shared_mlp.input_linear', 'mlp.gate_up_proj'],
+  ['shared_mlp.output_linear', 'mlp.down_proj'],
+];
 
 /** Returns rotary position embedding with the scaling that config.json names. */
 function rotation(config: Json, rope: Json, d: number, length: number): (x: Vector, position: number) => number[] {
@@ -336,6 +362,16 @@ function rotation(config: Json, rope: Json, d: number, length: number): (x: Vect
     half = rotary / 2,
     plain = Array.from({ length: half }, (_, i) => n('rope_theta') ** ((-2 * i) / rotary));
   let [frequencies, size] = [plain, 1];
+  if (rope.rope_type === 'proportional') {
+    const turning = Math.floor((d * n('partial_rotary_factor')) / 2);
+    return rotation(
+      config,
+      { ...rope, rope_type: 'listed', partial_rotary_factor: 1, turning, factor: rope.factor ?? 1 },
+      d,
+      length,
+    );
+  }
+  if (rope.rope_type === 'listed') frequencies = plain.map((f, i) => (i < n('turning') ? f / n('factor') : 0));
   if (rope.rope_type === 'linear') frequencies = plain.map((f) => f / n('factor'));
   if (rope.rope_type === 'llama3') {
     const original = n('original_max_position_embeddings');

@@ -43,15 +43,16 @@ export function runProgram(
           return cells((r, c) => at(r, instruction.from + c));
         case 'rope': {
           const { headDim } = instruction,
-            { rotary, cos, sin } = angles!,
+            { rotary, cos, sin, scales } = angles!,
             half = rotary / 2;
           return cells((r, c) => {
-            const i = c % headDim;
-            if (i >= rotary) return at(r, c);
+            const i = c % headDim,
+              by = instruction.scaled ? (scales?.[r] ?? 1) : 1;
+            if (i >= rotary) return by * at(r, c);
             const angle = r * half + (i % half);
             return i < half
-              ? at(r, c) * cos[angle] - at(r, c + half) * sin[angle]
-              : at(r, c) * cos[angle] + at(r, c - half) * sin[angle];
+              ? by * (at(r, c) * cos[angle] - at(r, c + half) * sin[angle])
+              : by * (at(r, c) * cos[angle] + at(r, c - half) * sin[angle]);
           });
         }
         case 'gated':

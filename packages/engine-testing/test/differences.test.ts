@@ -76,6 +76,24 @@ const longrope = (original: number, partial: number, pairs: number): fc.Arbitrar
 const partly = (partial: number): fc.Arbitrary<Json> =>
   scaling.map((rope) => ({ ...rope, partial_rotary_factor: partial }));
 
+/** Queries that grow with their position, whatever the scaling. */
+const growing: fc.Arbitrary<Json> = fc
+  .tuple(scaling, number(0.01, 1), fc.integer({ min: 1, max: 40 }))
+  .map(([rope, by, every]) => ({
+    rope_parameters: { ...rope, llama_4_scaling_beta: by, original_max_position_embeddings: every },
+  }));
+const proportional = fc.record({
+  rope_type: fc.constant('proportional'),
+  rope_theta: number(50, 1e6),
+  partial_rotary_factor: number(0.01, 1),
+  factor: number(1, 8),
+});
+const twice = (full: fc.Arbitrary<Json>): fc.Arbitrary<Json> =>
+  fc.record({
+    full_attention: full,
+    sliding_attention: fc.record({ rope_type: fc.constant('default'), rope_theta: number(50, 1e6) }),
+  });
+
 /** Per architecture, configurations that its weights fit. */
 const variants: Readonly<Record<string, fc.Arbitrary<Json>>> = {
   llama: fc.record({ rope_parameters: scaling, rms_norm_eps: number(1e-6, 1e-2) }),
@@ -157,6 +175,14 @@ const variants: Readonly<Record<string, fc.Arbitrary<Json>>> = {
     .record({ rope_parameters: partly(0.5), rms_norm_eps: number(1e-6, 1e-2) })
     .map((changed) => ({ text_config: { ...(config('qwen3_5-untied').text_config as Json), ...changed } })),
   'qwen3_5-biased': fc.record({ rope_parameters: partly(0.75) }),
+  ministral3: growing,
+  'ministral3-untied': growing.map((changed) => ({
+    text_config: { ...(config('ministral3-untied').text_config as Json), ...changed },
+  })),
+  olmo3: fc.record({ sliding_window: window, layer_types: types(5), rope_parameters: twice(scaling) }),
+  'olmo3-biased': fc.record({ sliding_window: window, layer_types: types(3), rope_parameters: twice(scaling) }),
+  lfm3: fc.record({ norm_eps: number(1e-6, 1e-2), sliding_window: window, rope_parameters: twice(proportional) }),
+  'lfm3-plain': fc.record({ sliding_window: window, rope_parameters: twice(proportional) }),
 };
 
 describe.each(families)('every difference of %s', (name) => {

@@ -31,9 +31,9 @@ export function copy(x: usize, out: usize, width: usize): void {
   memory.copy(out, x, 4 * width);
 }
 
-/** Pairs (i, i + rotary / 2) of every head turned by the angles of cos and sin `[rotary / 2]`, the rest copied. */
-export function rope(x: usize, out: usize, heads: usize, headDim: usize, rotary: usize, cos: usize, sin: usize): void {
-  const half = rotary << 1;
+/** Pairs (i, i + rotary / 2) of every head turned by the angles of cos and sin `[rotary / 2]`, the rest copied; then all of it times `by`. */
+export function rope(x: usize, out: usize, heads: usize, headDim: usize, rotary: usize, cos: usize, sin: usize, by: f32): void {
+  const half = rotary << 1, first = out, width = heads * headDim;
   for (let h: usize = 0; h < heads; h++, x += 4 * headDim, out += 4 * headDim) {
     let i: usize = 0;
     for (; i + 16 <= half; i += 16) {
@@ -48,6 +48,7 @@ export function rope(x: usize, out: usize, heads: usize, headDim: usize, rotary:
     }
     if (rotary < headDim) memory.copy(out + 2 * half, x + 2 * half, 4 * (headDim - rotary));
   }
+  if (by != 1) scale(first, first, width, by);
 }
 
 /**
@@ -111,6 +112,17 @@ export function gate(how: usize, gates: usize, ups: usize, out: usize, width: us
       const y = f32x4.mul(fma(cube, f32x4.splat(0.044715), x), f32x4.splat(1.5957691216057308));
       v128.store(out + i, f32x4.mul(f32x4.mul(x, sigmoid4(y)), v128.load(ups + i)));
     }
+  }
+}
+
+/** out = x * the sigmoid of the gate of each run of `run` numbers, a whole number of runs, to the bit as `gate` has it. */
+export function gateRuns(gates: usize, x: usize, out: usize, width: usize, run: usize): void {
+  const size = run << 2;
+  for (let end = x + 4 * width; x < end; x += size, out += size, gates += 4) {
+    const by = f32x4.extract_lane(plainSigmoid4(f32x4.splat(load<f32>(gates))), 0), f = f32x4.splat(by);
+    let i: usize = 0;
+    for (; i + 16 <= size; i += 16) v128.store(out + i, f32x4.mul(v128.load(x + i), f));
+    for (; i < size; i += 4) store<f32>(out + i, load<f32>(x + i) * by);
   }
 }
 

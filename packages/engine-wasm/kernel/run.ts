@@ -7,13 +7,13 @@ import { XB } from "./forms";
 import { attend, centre, errors, gram, mass, mix, norms, quadratic, tops } from "./host";
 import { BF16 } from "./kinds";
 import { SCRATCH, fewFloats, fewProduct, floatProduct, min2, quantise, rowProduct, rowsProduct } from "./products";
-import { add, convolve, copy, gate, norm, rope, scale, softcap } from "./rows";
+import { add, convolve, copy, gate, gateRuns, norm, rope, scale, softcap } from "./rows";
 import { addLoop, show } from "./show";
 import { ME, barrier, claim, command, nextCommand, shareFrom, shareTo, word } from "./team";
 import { META } from "./unpacked";
 
 const BARRIER = 1, NORM = 2, QUANTISE = 3, PRODUCT = 4, GATED = 5, GATE = 6, ADD = 7, ROPE = 8, BEND = 9, APPEND = 10,
-  TOKEN = 11, JOIN = 12, PACK = 13, ATTEND = 14, QUERIES = 15, TOKENS = 16, JOINS = 17, FOLD = 18, MIX = 19, GRAM = 20, QUADRATIC = 21, SHOW = 22, LOOP = 23, CONVOLVE = 24, DELTA = 25, CHANNELS = 26, SPACE = 27;
+  TOKEN = 11, JOIN = 12, PACK = 13, ATTEND = 14, QUERIES = 15, TOKENS = 16, JOINS = 17, FOLD = 18, MIX = 19, GRAM = 20, QUADRATIC = 21, SHOW = 22, LOOP = 23, CONVOLVE = 24, DELTA = 25, CHANNELS = 26, SPACE = 27, GATE_RUNS = 28;
 
 /** Added to the kind of a product whose activations stay f32. */
 const EXACT: i32 = 256;
@@ -24,10 +24,10 @@ const FEW: i32 = 512;
  * Words of a command: code and its end, what addresses are counted from, rows, caches, angles, position, packed keys, where the
  * last queries of each layer go and how many, where the weights' sums go, and their stride. Where each row has caches of its
  * own: bytes from a row's to the next row's, the last word of which is the row's position. What is summed of blocks, as
- * `attendRows` reads it.
+ * `attendRows` reads it. What each row's queries are multiplied by; 0 for nothing.
  */
 let PC: usize = 0, STOP: usize = 0, PLACE: usize = 0, OWN: usize = 0, M: i32 = 0, CACHES: usize = 0, COS: usize = 0, SIN: usize = 0, POSITION: u32 = 0, PACKED: usize = 0,
-  QUERIES_AT: usize = 0, WINDOW: usize = 0, SHARES: usize = 0, STRIDE: usize = 0, APART: usize = 0, SUMS: usize = 0;
+  QUERIES_AT: usize = 0, WINDOW: usize = 0, SHARES: usize = 0, STRIDE: usize = 0, APART: usize = 0, SUMS: usize = 0, SCALES: usize = 0;
 /** Rows of an operation that are this thread's. */
 let FROM: usize = 0, TO: usize = 0;
 
@@ -298,8 +298,8 @@ function run(): void {
       case ROPE:
         rowsOf(w(8));
         for (let r = FROM; r < TO; r++)
-          rope(at(1) + r * w(2), at(3) + r * w(4), w(5), w(6), w(7), COS + r * w(7) * 2, SIN + r * w(7) * 2);
-        PC += 36;
+          rope(at(1) + r * w(2), at(3) + r * w(4), w(5), w(6), w(7), COS + r * w(7) * 2, SIN + r * w(7) * 2, w(9) && SCALES ? load<f32>(SCALES + 4 * r) : 1);
+        PC += 40;
         break;
       case BEND:
         if (w(7) == COLUMNS) {
@@ -381,6 +381,11 @@ function run(): void {
         spaces();
         PC += 68;
         break;
+      case GATE_RUNS:
+        rowsOf(w(9));
+        for (let r = FROM; r < TO; r++) gateRuns(at(1) + r * w(2), at(3) + r * w(4), at(5) + r * w(6), w(7), w(8));
+        PC += 40;
+        break;
       default: // QUERIES
         if (QUERIES_AT) {
           rowsOf(w(5));
@@ -412,6 +417,7 @@ function obey(): bool {
   STRIDE = word(14);
   APART = word(15);
   SUMS = word(16);
+  SCALES = word(17);
   run();
   barrier();
   return true;

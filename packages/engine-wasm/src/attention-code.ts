@@ -20,6 +20,8 @@ export interface AttentionShape {
   readonly rank: number;
   /** Whether blocks attend in 8 bits: keys, queries, weights and values. */
   readonly eight: boolean;
+  /** How many numbers of a head share an output gate: one, or all. @defaultValue 1 */
+  readonly gateRun?: number;
 }
 
 /** Rows of queries, keys and values, where they lie before attention. */

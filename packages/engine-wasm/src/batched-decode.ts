@@ -195,7 +195,12 @@ export class BatchedDecode {
       rotating = config.ropes.slice(from, to).findIndex(({ rotary }) => rotary > 0),
       angles = joined(
         all.map(({ context: { progress } }, r) =>
-          this.#decoder.angles(from + Math.max(0, rotating), progress.rotations(own[r]), progress.rotaryLength),
+          this.#decoder.angles(
+            from + Math.max(0, rotating),
+            progress.rotations(own[r]),
+            progress.rotaryLength,
+            progress.shift,
+          ),
         ),
       );
     const counted = layers.some(({ accumulated, block }) => accumulated || block),
@@ -272,10 +277,11 @@ export class BatchedDecode {
 function joined(rows: readonly Angles[]): Angles {
   const [{ rotary }] = rows,
     half = rotary / 2,
-    [cos, sin] = [new Float32Array(half * rows.length), new Float32Array(half * rows.length)];
+    [cos, sin] = [new Float32Array(half * rows.length), new Float32Array(half * rows.length)],
+    scaled = rows.some(({ scales }) => scales);
   for (const [r, row] of rows.entries()) {
     cos.set(row.cos, r * half);
     sin.set(row.sin, r * half);
   }
-  return { rotary, cos, sin };
+  return { rotary, cos, sin, ...(scaled && { scales: Float32Array.from(rows, ({ scales }) => scales?.[0] ?? 1) }) };
 }

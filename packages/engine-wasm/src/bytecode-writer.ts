@@ -71,9 +71,11 @@ export class BytecodeWriter {
     return out;
   }
 
-  rope(x: BufferSlice, heads: number, headDim: number, rotary: number): BufferSlice {
-    const out = this.#out(heads * headDim, x);
-    this.stream.put(ops.rope, at(x), x.stride, at(out), out.stride, heads, headDim, rotary, modes[this.stream.share]);
+  /** @param scaled whether the row's scale multiplies it too */
+  rope(x: BufferSlice, heads: number, headDim: number, rotary: number, scaled: boolean): BufferSlice {
+    const out = this.#out(heads * headDim, x),
+      { stream } = this;
+    stream.put(ops.rope, at(x), x.stride, at(out), out.stride, heads, headDim, rotary, modes[stream.share], +scaled);
     return out;
   }
 
@@ -181,10 +183,15 @@ export class BytecodeWriter {
     return out;
   }
 
-  /** Writes x * sigmoid(gate). */
-  outputGate(x: BufferSlice, gate: BufferSlice, width: number): BufferSlice {
+  /** Writes x * sigmoid(gate), where each gate is that of `run` numbers. */
+  outputGate(x: BufferSlice, gate: BufferSlice, width: number, run: number): BufferSlice {
     const out = this.#out(width, x, gate),
       { share } = this.stream;
+    if (run > 1) {
+      const rows = [at(gate), gate.stride, at(x), x.stride, at(out), out.stride];
+      this.stream.put(ops.gateRuns, ...rows, width, run, modes[share]);
+      return out;
+    }
     this.stream.put(
       ops.gate,
       sigmoid,

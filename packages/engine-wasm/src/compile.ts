@@ -93,7 +93,13 @@ function write(
     case 'columns':
       return code.columns(x, instruction.from);
     case 'rope':
-      return code.rope(x, width / instruction.headDim, instruction.headDim, instruction.rotary ?? instruction.headDim);
+      return code.rope(
+        x,
+        width / instruction.headDim,
+        instruction.headDim,
+        instruction.rotary ?? instruction.headDim,
+        instruction.scaled === true,
+      );
     case 'gated': {
       const how = activations[instruction.activation],
         product = program.instructions.find((other) => other.out.id === instruction.x.id),

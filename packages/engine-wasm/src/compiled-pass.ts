@@ -91,10 +91,10 @@ function writeMixer(
   if (space) return code.space(x, space);
   if (convolution) return code.convolution(x, convolution);
   projects({ q: x, k, v });
-  const { queryHeads, headDim } = attention!, // the only one left
+  const { queryHeads, headDim, gateRun = 1 } = attention!, // the only one left
     out = code.attention(x, k, v, attention!);
   if (!gate) return out;
-  const gated = code.outputGate(out, gate, queryHeads * headDim);
+  const gated = code.outputGate(out, gate, queryHeads * headDim, gateRun);
   code.free(out);
   return gated;
 }

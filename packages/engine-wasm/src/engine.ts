@@ -12,7 +12,7 @@ import type { FastModule } from './kernels.ts';
 import type { BufferSlice } from './layout.ts';
 import { WeightArena } from './weight-arena.ts';
 import { warmUp } from './warm-up.ts';
-import { copyRows, rowsAt } from './rows.ts';
+import { angleRows, copyRows, rowsAt } from './rows.ts';
 import { ThreadPool } from './thread-pool.ts';
 
 export interface WasmEngineOptions {
@@ -120,13 +120,16 @@ function runnable(pool: ThreadPool, whole: Program, arena: WeightArena, release:
       rooms = pool.bench.for(code.layout);
     for (const [i, { width }] of program.inputs.entries())
       copyRows(inputs[i].subarray(from * width), width, rowsAt(heap, rooms, code.inputs[i], rows), rows);
-    const angleRows = heap.floats(pool.angles.at(8 * half * rows + 64), 2 * half * rows);
-    if (angles && half > 0) {
-      angleRows.set(angles.cos.subarray(from * half, (from + rows) * half));
-      angleRows.set(angles.sin.subarray(from * half, (from + rows) * half), half * rows);
+    const numbers = heap.floats(pool.angles.at(8 * half * rows + 4 * rows + 64), 2 * half * rows + rows),
+      own = angles && half > 0 ? angleRows(angles, from, rows) : undefined;
+    if (own) {
+      numbers.set(own.cos);
+      numbers.set(own.sin, half * rows);
+      numbers.set(own.scales ?? [], 2 * half * rows);
     }
-    const cos = angleRows.byteOffset;
-    pool.call({ ...nothing, ...code, ...rooms, rows, cos, sin: cos + 4 * half * rows });
+    const cos = numbers.byteOffset,
+      sin = cos + 4 * half * rows;
+    pool.call({ ...nothing, ...code, ...rooms, rows, cos, sin, scales: own?.scales ? sin + 4 * half * rows : 0 });
     for (const [i, { width }] of program.outputs.entries()) {
       const { data, stride } = rowsAt(heap, rooms, code.outputs[i], rows);
       for (let r = 0; r < rows; r++) outputs[i].set(data.subarray(r * stride, r * stride + width), (from + r) * width);
@@ -195,6 +198,7 @@ export const nothing = {
   stride: 0,
   apart: 0,
   sums: 0,
+  scales: 0,
 };
 
 const none: Matrix = { outputs: 0, inputs: 0, parts: [] };

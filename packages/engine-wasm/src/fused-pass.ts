@@ -92,6 +92,7 @@ export class FusedPass {
           rank: ranks[at],
           cache: at * each,
           eight: eights(pool, this.#eight, heads.headDim),
+          ...(attention.outputGate === 'head' && { gateRun: heads.headDim }),
         },
       };
     });

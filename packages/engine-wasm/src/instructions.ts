@@ -29,6 +29,7 @@ export const ops = {
   delta: 25,
   channels: 26,
   space: 27,
+  gateRuns: 28,
 } as const;
 
 /** How threads divide an operation on rows: each does all, or a share of rows or (for one row) of columns. */

@@ -89,15 +89,16 @@ export class PassBuffers {
   command(
     { layout, code, end }: LoadedCode,
     rows: number,
-    { rotary, cos, sin }: Angles,
+    { rotary, cos, sin, scales }: Angles,
     { caches, states }: Kept,
     shown: readonly ShownSlots[] = [],
   ): Omit<Command, 'position' | 'queries' | 'window' | 'shares' | 'stride' | 'apart' | 'sums'> {
     const { heap } = this.pool,
       half = rows * (rotary / 2),
-      angles = heap.floats(this.#angles.at(8 * half + 64), 2 * half);
+      angles = heap.floats(this.#angles.at(8 * half + 4 * rows + 64), 2 * half + rows);
     angles.set(cos);
     angles.set(sin, half);
+    if (scales) angles.set(scales, 2 * half);
     return {
       ...this.work.for(layout),
       code,
@@ -105,6 +106,7 @@ export class PassBuffers {
       rows,
       cos: angles.byteOffset,
       sin: angles.byteOffset + 4 * half,
+      scales: scales ? angles.byteOffset + 8 * half : 0,
       caches: caches.length + states.length === 0 ? 0 : this.#describe({ caches, states }, shown),
       packed:
         layout.rows === 1 ? 0 : this.#packed.at(Math.max(0, ...caches.map((cache) => this.#packedBytes(cache, rows)))),

@@ -10,7 +10,7 @@ import type { WasmRunnable } from './engine.ts';
 import type { BufferSlice } from './layout.ts';
 import { keptOf, queryRanks, queryRowNumbers, type PassBuffers } from './pass-buffers.ts';
 import { recordObservations } from './record-observations.ts';
-import { rowsAt } from './rows.ts';
+import { angleRows, rowsAt } from './rows.ts';
 import type { LoadedLoops } from './loaded-loops.ts';
 import { countViews, placeViews, type TokenViews } from './token-views.ts';
 import type { ThreadPool } from './thread-pool.ts';
@@ -183,9 +183,8 @@ export class PassRun {
   ): ReturnType<PassBuffers['command']> {
     const { caches, buffers } = this,
       { progress } = caches.context,
-      { rotary, cos, sin } = this.#decoder.angles(l, progress.rotations(this.#positions), progress.rotaryLength),
-      rows = (x: Float32Array): Float32Array => x.subarray((at * rotary) / 2, ((at + m) * rotary) / 2);
-    return buffers.command(compiled, m, { rotary, cos: rows(cos), sin: rows(sin) }, keptOf(caches), shown);
+      angles = this.#decoder.angles(l, progress.rotations(this.#positions), progress.rotaryLength, progress.shift);
+    return buffers.command(compiled, m, angleRows(angles, at, m), keptOf(caches), shown);
   }
 
   /** Returns the layers [from, to) that hide slots from m rows, and where it says which. */
@@ -226,7 +225,7 @@ export class PassRun {
         ...buffers.command(
           compiled,
           1,
-          this.#decoder.angles(slots[layer], progress.rotations(positions), progress.rotaryLength),
+          this.#decoder.angles(slots[layer], progress.rotations(positions), progress.rotaryLength, progress.shift),
           keptOf(caches),
           shown,
         ),

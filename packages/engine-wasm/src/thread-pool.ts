@@ -28,6 +28,8 @@ export interface Command {
   readonly apart: number;
   /** What sums of weights of blocks count: how many there are, then each one's first row and kind. */
   readonly sums: number;
+  /** What the rows' queries are multiplied by, a number each; 0 for nothing. */
+  readonly scales: number;
 }
 
 /** The program of the workers, in Node and in browsers. */
@@ -115,12 +117,12 @@ export class ThreadPool {
   /** Runs code on all threads, and returns when it is done. */
   call(command: Command): void {
     const { code, end, shared, own, ownBytes, rows, caches, cos, sin, position, packed } = command,
-      { queries, window, shares, stride, apart, sums } = command;
+      { queries, window, shares, stride, apart, sums, scales } = command;
     this.heap
-      .words(this.#control + 64, 17)
+      .words(this.#control + 64, 18)
       .set([
         ...[code, end, shared, own, ownBytes, rows, caches, cos, sin, position, packed],
-        ...[queries, window, shares, stride, apart, sums],
+        ...[queries, window, shares, stride, apart, sums, scales],
       ]);
     this.kernels.call();
   }

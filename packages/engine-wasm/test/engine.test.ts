@@ -27,8 +27,9 @@ const programs = fc
     m: fc.constantFrom(1, 2, 5),
     headDim: fc.constantFrom(2, 4),
     turned: fc.constantFrom(2, 4),
+    scaled: fc.boolean(),
   })
-  .map(({ widths, picks, shown, m, headDim, turned }) => {
+  .map(({ widths, picks, shown, m, headDim, turned, scaled }) => {
     const rotary = Math.min(headDim, turned);
     const inputs: RowsValue[] = widths.map((width, id) => ({ id, width })),
       values = [...inputs],
@@ -54,7 +55,7 @@ const programs = fc
             : op === 'columns' && x.width === 16
               ? { op, x, from: 4 * (way % 3), out: out(8) }
               : op === 'rope'
-                ? { op, x, headDim, rotary, out: out(x.width) }
+                ? { op, x, headDim, rotary, ...(way % 2 && { scaled: true }), out: out(x.width) }
                 : op === 'gated' && x.width === 16
                   ? { op, x, activation: way % 2 ? 'silu' : 'gelu', out: out(8) }
                   : op === 'scale'
@@ -80,7 +81,10 @@ const programs = fc
     }
     const program: Program = { name: 'any', inputs, instructions, outputs };
     const turns = Float32Array.from({ length: (m * rotary) / 2 }, (_, i) => i * 0.7),
-      angles: Angles = { rotary, cos: turns.map(Math.cos), sin: turns.map(Math.sin) };
+      angles: Angles = {
+        ...{ rotary, cos: turns.map(Math.cos), sin: turns.map(Math.sin) },
+        ...(scaled && { scales: some(m, 3) }),
+      };
     return { program, m, angles, given: inputs.map(({ width }, i) => some(m * width, i + 5)) };
   });
 

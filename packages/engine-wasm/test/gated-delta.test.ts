@@ -135,20 +135,21 @@ describe.each(pools)('in the module, %s, %i threads', (_name, _threads, pool) =>
     );
   });
 
-  test('output gates are those of the host to the bit', () => {
-    const x = Float32Array.from({ length: 64 }, (_, i) => Math.sin(i)),
-      gate = Float32Array.from({ length: 64 }, (_, i) => 200 * Math.sin(i * i) ** 5),
+  test.each([1, 4, 6])('output gates of %i numbers each are those of the host to the bit', (run) => {
+    const width = 12 * run,
+      x = Float32Array.from({ length: width }, (_, i) => Math.sin(i)),
+      gate = Float32Array.from({ length: 12 }, (_, i) => 200 * Math.sin(i * i) ** 5),
       arena = new WeightArena(pool, true),
       buffers = new PassBuffers(pool, false),
       code = new BytecodeWriter(sizesOf(pool), 1),
-      places = [code.stream.value(64, true), code.stream.value(64, true)];
-    const out = code.outputGate(places[0], places[1], 64),
+      places = [code.stream.value(width, true), code.stream.value(12, true)];
+    const out = code.outputGate(places[0], places[1], width, run),
       loaded = install(pool, arena, code),
       rooms = buffers.work.for(loaded.layout),
       none = { rotary: 0, cos: new Float32Array(0), sin: new Float32Array(0) };
-    for (const [i, data] of [x, gate].entries()) copyRows(data, 64, rowsAt(pool.heap, rooms, places[i], 1), 1);
+    for (const [i, data] of [x, gate].entries()) copyRows(data, data.length, rowsAt(pool.heap, rooms, places[i], 1), 1);
     pool.call({ ...buffers.command(loaded, 1, none, { caches: [], states: [] }), ...nowhere, position: 0 });
-    expect(rowsAt(pool.heap, rooms, out, 1).data.subarray(0, 64)).toEqual(gateOutputs(x, gate));
+    expect(rowsAt(pool.heap, rooms, out, 1).data.subarray(0, width)).toEqual(gateOutputs(x, gate));
     buffers.free();
     arena.free();
   });

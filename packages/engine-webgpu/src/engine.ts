@@ -255,7 +255,7 @@ function linearOf(
 /** Returns the run's angles, if they fit a rotation of this many numbers of a head. */
 function fitting(
   { angles, m }: ProgramRun,
-  { headDim, rotary }: Extract<Instruction, { op: 'rope' }>,
+  { headDim, rotary, scaled = false }: Extract<Instruction, { op: 'rope' }>,
   name: string,
 ): DeviceAngles {
   if (angles === undefined) throw new KvError(name, 'expected the angles of its rows, got none');
@@ -266,5 +266,6 @@ function fitting(
       name,
       `expected angles of ${m} rows for at most ${headDim} numbers of a head, got ${angles.cos.shape[0]} rows for ${angles.rotary}`,
     );
-  return angles;
+  const { scales, ...plain } = angles;
+  return scaled && scales ? angles : plain;
 }

@@ -32,6 +32,8 @@ export interface DeviceAngles {
   readonly rotary: number;
   readonly cos: Tensor;
   readonly sin: Tensor;
+  /** What rows' queries are multiplied by, `[m]`; absent where all are 1. */
+  readonly scales?: Tensor;
 }
 
 /** Allocates rows `[m, width]`. */
@@ -91,7 +93,7 @@ export function encodeNorm(
   return out;
 }
 
-/** Records rows as heads of `size`, rotated if there are angles: `[m, H * size]`, or `[H, m, size]`. */
+/** Records rows as heads of `size`, rotated if there are angles, and multiplied by their scales: `[m, H * size]`, or `[H, m, size]`. */
 export function encodeHeads(
   commands: Commands,
   x: DeviceRowView,
@@ -106,8 +108,8 @@ export function encodeHeads(
   const [head_step, row_step] = layout === 'rows' ? [size, width] : [m * size, size];
   dispatch(
     commands,
-    heads(angles !== undefined),
-    { x: readRows(x, m), cosines: angles?.cos, sines: angles?.sin, out },
+    heads(angles !== undefined, angles?.scales !== undefined),
+    { x: readRows(x, m), cosines: angles?.cos, sines: angles?.sin, scales: angles?.scales, out },
     { ...at(x), heads: count, size, rotary: angles?.rotary ?? 0, head_step, row_step },
     m * width,
   );
@@ -311,11 +313,13 @@ export function encodeStateSpace(
 /** The largest f32, since WGSL knows no infinity. */
 const LARGEST = 3.4028234663852886e38;
 
-/** Records what heads give, x `[m, H * d]`, times the sigmoid of their gates, of the same shape. */
+/** Records what heads give, x `[m, width]`, times the sigmoid of their gates, `[m, width]`, or `[m, H]`, one for each head. */
 export function encodeOutputGate(commands: Commands, x: Tensor, gate: Tensor): Tensor {
-  const { shape } = gate,
+  const [m, gates] = gate.shape,
+    width = sizeOf(x.shape) / m,
+    shape = [m, width],
     out = commands.make(shape);
-  dispatch(commands, outputGate, { x: { ...x, shape }, gate, out }, {}, sizeOf(shape));
+  dispatch(commands, outputGate, { x: { ...x, shape }, gate, out }, { run: width / gates }, sizeOf(shape));
   return out;
 }
 

@@ -82,7 +82,10 @@ gpuTest('rotation, and the layouts of rows and heads', (gpu) =>
     const angles = numbers(shape.seed + 9, (shape.m * rotary) / 2),
       cos = angles.map(Math.cos),
       sin = angles.map(Math.sin);
-    const parts = turnedParts(x.rows, size, rotary, cos, sin),
+    const scales = rotary === 0 || shape.seed % 2 === 0 ? undefined : numbers(shape.seed + 11, shape.m);
+    const parts = turnedParts(x.rows, size, rotary, cos, sin).map((row, r) =>
+        row.map(([a, b]) => [a, b].map((v) => v * (scales?.[r] ?? 1)) as [number, number]),
+      ),
       turned = parts.map((row) => row.map(([a, b]) => a + b)),
       scale = parts.map((row) => row.map(([a, b]) => Math.abs(a) + Math.abs(b)));
     for (const layout of ['rows', 'heads'] as const) {
@@ -99,13 +102,14 @@ gpuTest('rotation, and the layouts of rows and heads', (gpu) =>
                 rotary,
                 cos: commands.upload(cos, [shape.m, rotary / 2]),
                 sin: commands.upload(sin, [shape.m, rotary / 2]),
+                ...(scales && { scales: commands.upload(scales, [shape.m]) }),
               },
         ),
       );
       const laid = (rows: readonly (readonly number[])[]): number[] =>
         layout === 'rows' ? rows.flat() : inHeads(rows, size);
       const of = laid(scale);
-      near(got, laid(turned), (at) => (rotary === 0 ? 0 : 3 * ulp(of[at])));
+      near(got, laid(turned), (at) => (rotary === 0 ? 0 : (scales ? 5 : 3) * ulp(of[at])));
     }
   }),
 );
@@ -372,12 +376,14 @@ gpuTest('state spaces of some rows, and the state that they leave, are those of 
   ),
 );
 
-gpuTest('output gates', (gpu) =>
-  everywhere(shapes, async ({ seed, m, width }) => {
-    const [x, gate] = [numbers(seed, m * width), numbers(seed + 1, m * width).map((v) => 20 * v)],
-      got = await first(gpu, (commands) =>
-        rowsOf(encodeOutputGate(commands, commands.upload(x, [m, width]), commands.upload(gate, [m, width])), width),
-      );
+gpuTest('output gates, one for each number or for some', (gpu) =>
+  everywhere(shapes, async ({ seed, m, width: gates }) => {
+    const width = gates * (1 + (seed % 3)),
+      [x, gate] = [numbers(seed, m * width), numbers(seed + 1, m * gates).map((v) => 20 * v)],
+      got = await first(gpu, (commands) => {
+        const [rows, on] = [commands.upload(x, [m, width]), commands.upload(gate, [m, gates])];
+        return rowsOf(encodeOutputGate(commands, rows, on), width);
+      });
     near(got, gateOutputs(x, gate), (_, want) => 1e-5 * Math.abs(want) + 1e-30);
   }),
 );

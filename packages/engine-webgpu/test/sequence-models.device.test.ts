@@ -20,8 +20,11 @@ const shapesAlone = [
     'qwen3_5-biased',
     'granitemoehybrid',
     'granitemoehybrid-attention',
+    'ministral3',
+    'olmo3-biased',
+    'lfm3-plain',
   ],
-  asGguf = ['qwen3_5-untied', 'granitemoehybrid-untied'];
+  asGguf = ['qwen3_5-untied', 'granitemoehybrid-untied', 'ministral3-untied', 'olmo3'];
 const chosen = familyFiles.filter(
   ([name, file]) =>
     FULL ||

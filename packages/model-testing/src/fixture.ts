@@ -30,6 +30,10 @@ export const hasOnlyAttention = (name: string): boolean =>
 export const hasSinks = (name: string): boolean =>
   fixtureJson<{ model_type: string }>(`${name}/config.json`).model_type === 'granite_swa';
 
+/** Whether the queries of a checkpoint are scaled by their position. */
+export const hasScaledQueries = (name: string): boolean =>
+  readFileSync(fixture(`${name}/config.json`), 'utf8').includes('"llama_4_scaling_beta"');
+
 /** Returns the outputs of transformers for a checkpoint, limited to what a GGUF file can represent if `file` is one. */
 export function goldenOutputs(name: string, file: string): readonly GoldenOutput[] {
   const { sequences, gguf } = fixtureJson<{ sequences: GoldenOutput[]; gguf?: GoldenOutput[] }>(`${name}/golden.json`);

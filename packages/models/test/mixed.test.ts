@@ -11,11 +11,22 @@ import { fixture, fixtureJson } from '@kv/model-testing/fixture';
 import { relative } from '@kv/engine-testing/run';
 
 /**
- * Windowed layers mixed with global ones under two ropes; layers without positions; windows in every layer; heads with
- * learned sinks; layers that
- * carry a state, which policies do not count.
+ * Windowed layers mixed with global ones under two ropes, or one scaled in the global ones alone; layers without positions;
+ * windows in every layer; heads with learned sinks; layers that carry a state, which policies do not count; queries that are
+ * scaled by their position.
  */
-const names = ['gemma3', 'smollm3', 'mistral', 'gemma2', 'granite_swa', 'lfm2', 'qwen3_5'] as const;
+const names = [
+  'gemma3',
+  'smollm3',
+  'mistral',
+  'gemma2',
+  'granite_swa',
+  'lfm2',
+  'qwen3_5',
+  'ministral3',
+  'olmo3',
+  'lfm3',
+] as const;
 type Name = (typeof names)[number];
 const models = new Map<Name, Model>(
   await Promise.all(names.map(async (name) => [name, await loadModel(fixture(name))] as const)),

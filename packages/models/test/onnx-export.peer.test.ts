@@ -20,7 +20,14 @@ import {
   embeddedFolder,
 } from '@kv/checkpoints';
 import type { Matrix } from '@kv/checkpoints';
-import { familyFiles, fixture, goldenOutputs, hasOnlyAttention, hasSinks } from '@kv/model-testing/fixture';
+import {
+  familyFiles,
+  fixture,
+  goldenOutputs,
+  hasOnlyAttention,
+  hasScaledQueries,
+  hasSinks,
+} from '@kv/model-testing/fixture';
 import { logitsOf } from './exported.ts';
 import { emptyCaches, relative, run } from '@kv/engine-testing/run';
 import { reference } from '@kv/model-testing/reference';
@@ -42,7 +49,7 @@ function meant({ ropes, ...config }: ModelConfig): ModelConfig {
   };
 }
 
-test('a model with short convolutions or learned sinks is refused in one sentence, and nothing is written', async () => {
+test('a model with short convolutions, learned sinks or scaled queries is refused in one sentence, and nothing is written', async () => {
   const to = empty();
   await expect(exportOnnx(fixture('lfm2'), to)).rejects.toThrow(
     'a graph is written of plain attention in every layer, got short convolutions in 3 of 5: ',
@@ -50,10 +57,15 @@ test('a model with short convolutions or learned sinks is refused in one sentenc
   await expect(exportOnnx(fixture('granite_swa'), to)).rejects.toThrow(
     'a graph is written of plain attention in every layer, got learned sinks: ',
   );
+  await expect(exportOnnx(fixture('ministral3'), to)).rejects.toThrow(
+    'a graph is written of plain attention in every layer, got queries that are scaled by their position: ',
+  );
   expect(existsSync(to)).toBe(false);
 });
 
-const exported = familyFiles.filter(([name]) => hasOnlyAttention(name) && !hasSinks(name));
+const exported = familyFiles.filter(
+  ([name]) => hasOnlyAttention(name) && !hasSinks(name) && !hasScaledQueries(name),
+);
 describe.each(inTurn(exported, 2))('%s/%s', (name, file) => {
   const kinds = (['ids', 'mask'] as const).flatMap((positions) =>
     (['fused', 'plain'] as const).map((attention) => ({ positions, attention })),

@@ -1,5 +1,6 @@
 import { compose, rerotate } from '@kv/core';
-import { streaming } from '@kv/scorers-attention';
+import { readFileSync } from 'node:fs';
+import { snapkv, streaming } from '@kv/scorers-attention';
 import { knorm } from '@kv/scorers-knorm';
 import { topK } from '@kv/selectors-top-k';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -70,6 +71,58 @@ describe.each([
     },
   );
 });
+test('scaled queries keep the scale of where they stand in the text, wherever kept slots are moved', async () => {
+  const files = (text: string): ReadonlyMap<string, Blob> =>
+      new Map([
+        ['config.json', new Blob([text])],
+        ...['tokenizer.json', 'model.safetensors'].map(
+          (name) => [name, new Blob([readFileSync(fixture(`ministral3/${name}`))])] as const,
+        ),
+      ]),
+    json = readFileSync(fixture('ministral3/config.json'), 'utf8'),
+    every = 9,
+    fed = [...ids, ...MORE].map((id) => id % 64),
+    { angles } = (await loadModel(fixture('ministral3'))).decoder;
+  /** Queries of the first layer, whose rows no scale reaches, as events read them. */
+  const queries = async (text: string, cache: 'f32' | 'q8'): Promise<Float32Array> => {
+    const model = await loadModel('/', { files: files(text), cache }),
+      sequence = new Sequence(model);
+    await sequence.prefill(fed.slice(0, LENGTH), {
+      policy: compose(snapkv({ window: 8 }), topK(), rerotate()),
+      budget: BUDGET,
+      block: 50,
+    });
+    for (const id of fed.slice(LENGTH)) await sequence.step(id, 2);
+    const { layers, shift } = await sequence.memory.snapshot();
+    expect(shift).toBeGreaterThan(80);
+    sequence.destroy();
+    model.destroy();
+    return layers[0].ring!.queries; // the policy looks at eight
+  };
+  expect(angles(0, Uint32Array.of(3), 4).scales).toBeUndefined();
+  for (const cache of ['f32', 'q8'] as const) {
+    const [scaled, plain] = [
+      await queries(json, cache),
+      await queries(json.replace('"llama_4_scaling_beta": 0.3,', ''), cache),
+    ];
+    const rows = 8,
+      width = scaled.length / rows,
+      first = fed.length - rows;
+    for (let r = 0; r < rows; r++) {
+      // token t lies at t % 8
+      const position = first + ((r - first + 8 * fed.length) % rows),
+        by = 1 + 0.3 * Math.log(1 + Math.floor(position / every)),
+        row = (x: Float32Array): Float32Array => x.subarray(r * width, (r + 1) * width);
+      expect(
+        relative(
+          row(scaled),
+          row(plain).map((v) => v * by),
+        ),
+      ).toBeLessThan(1e-5);
+    }
+  }
+});
+
 test('after every block and every token, as StreamingLLM does', async () => {
   const { rotations, shift, length } = await run(compose(streaming(), topK(), rerotate()) as never, {
     block: 16,

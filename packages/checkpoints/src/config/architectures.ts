@@ -1,29 +1,43 @@
 /** How one kind of decoder differs from the others, as data: this is the complete list of differences. */
 export interface Architecture {
-  /** Its `general.architecture` in GGUF files. */
-  readonly gguf: string;
+  /** Its `general.architecture` in GGUF files; absent where llama.cpp has none. */
+  readonly gguf?: string;
+  /**
+   * A key of its GGUF files, without the architecture's prefix, that is above 0 and tells it from another of the same `gguf`.
+   */
+  readonly ggufKey?: string;
   /** `model_type` of a config.json, of a model that also reads images, that holds the text model's in `text_config`. */
   readonly within?: string;
-  /** Names of tensors: Llama's, or those of LFM2, Qwen 3.5 or Granite 4.0 h. */
-  readonly names: 'llama' | 'lfm2' | 'qwen3_5' | 'granitemoehybrid';
+  /** Names of tensors: Llama's, or those of LFM2, LFM3, Qwen 3.5 or Granite 4.0 h. */
+  readonly names: 'llama' | 'lfm2' | 'lfm3' | 'qwen3_5' | 'granitemoehybrid';
   /** What some layers have instead of attention. */
   readonly mixer?: 'shortConvolution' | 'gatedDelta' | 'stateSpace';
-  /** Whether what heads give is gated; a head's rows of the query product are then followed by those of its gate. */
-  readonly outputGate: boolean;
+  /** What `layer_types` would call a layer, where config.json has none; they repeat, but for the first layer. */
+  readonly layerTypes?: { readonly first: string; readonly repeat: readonly string[] };
+  /**
+   * Whether what heads give is gated: every channel, by rows of the query product that follow those of each head, or all of a
+   * head by one number, of a product of its own, where `use_attention_gate` is not false.
+   */
+  readonly outputGate: 'none' | 'channel' | 'head';
   /** Whether q, k, v and gate, up are each stored as one fused matrix. */
   readonly fused: boolean;
   /** Whether safetensors, and not GGUF files, store gate, up as one fused matrix. @defaultValue false */
   readonly fusedGate?: boolean;
   /** Normalisation of q and k before rotation: per head, or over all heads of a token together. */
   readonly qkNorm: 'none' | 'head' | 'projection';
-  /** Where norms are: before attention and the feed-forward layer, after them (before the residual add), or both. */
-  readonly norms: 'before' | 'after' | 'around';
+  /**
+   * Where norms are: before attention and the feed-forward layer, after them (before the residual add), or both; `asked`: both,
+   * unless `use_sandwich_norm` is false, and then before.
+   */
+  readonly norms: 'before' | 'after' | 'around' | 'asked';
   /** Whether Hugging Face checkpoints store gains as w of `1 + w`. GGUF files hold the sum. */
   readonly gainsFromOne: boolean;
   /** Whether embeddings are multiplied by sqrt(D). */
   readonly scaledEmbedding: boolean;
   /** What scales scores: the head's width or a config field to the power -1/2, or a config field as it is. */
   readonly scale: 'head' | 'query_pre_attn_scalar' | 'attention_multiplier';
+  /** Whether queries are scaled by their position, where `llama_4_scaling_beta` of RoPE's parameters says by how much. */
+  readonly queryScale: boolean;
   /** Whether `embedding_multiplier`, `residual_multiplier` and `logits_scaling` are read. */
   readonly multipliers: boolean;
   /** Whether every query head has a learned sink. */
@@ -52,8 +66,8 @@ export interface Architecture {
    * one base, `attention.rope_pattern` lists the layers that do.
    */
   readonly listedThetas: boolean;
-  /** RoPE base of layers with a window, which then use no scaling. */
-  readonly localTheta?: number;
+  /** RoPE base of layers with a window, which then use no scaling, where a file gives none; `same`: that of the others. */
+  readonly localTheta?: number | 'same';
   /** Whether a config may rotate only a leading part of each head. */
   readonly partialRotary: boolean;
   /** Whether RoPE's pairs are divided among the three positions of a part of an image; for text all three are equal. */
@@ -72,6 +86,10 @@ export interface Architecture {
     readonly window?: number;
     readonly theta?: number;
     readonly rotary?: number;
+    /** Tokens that a short convolution spans. @defaultValue 3 */
+    readonly kernel?: number;
+    /** `rope_parameters` of a file that has neither these nor `rope_scaling`. */
+    readonly rope?: object;
   };
 }
 
@@ -79,6 +97,7 @@ export interface Architecture {
 export type ArchitectureName =
   | 'llama'
   | 'mistral'
+  | 'ministral3'
   | 'qwen2'
   | 'qwen3'
   | 'phi3'
@@ -86,10 +105,12 @@ export type ArchitectureName =
   | 'gemma3_text'
   | 'smollm3'
   | 'olmo2'
+  | 'olmo3'
   | 'granite'
   | 'granite_swa'
   | 'granitemoehybrid'
   | 'lfm2'
+  | 'lfm3'
   | 'qwen3_5_text';
 
 type Bias = boolean | 'attention_bias' | 'mlp_bias';
@@ -97,13 +118,14 @@ type Bias = boolean | 'attention_bias' | 'mlp_bias';
 const llama: Architecture = {
   gguf: 'llama',
   names: 'llama',
-  outputGate: false,
+  outputGate: 'none',
   fused: false,
   qkNorm: 'none',
   norms: 'before',
   gainsFromOne: false,
   scaledEmbedding: false,
   scale: 'head',
+  queryScale: false,
   multipliers: false,
   learnedSinks: false,
   fields: { ffn: ['intermediate_size'], normEps: ['rms_norm_eps'], tied: ['tie_word_embeddings'] },
@@ -135,6 +157,24 @@ const gemma2: Architecture = {
   defaults: { normEps: 1e-6, maxPositions: 8192, tied: true, headDim: 256, window: 4096 },
 };
 
+const mistral: Architecture = {
+  ...llama,
+  within: 'mistral3',
+  biases: unbiased,
+  windows: 'all',
+  defaults: { normEps: 1e-6, maxPositions: 131_072, tied: false, window: 4096 },
+};
+
+const olmo2: Architecture = {
+  ...llama,
+  gguf: 'olmo2',
+  qkNorm: 'projection',
+  norms: 'after',
+  biases: { ...unbiased, qkv: 'attention_bias', output: 'attention_bias' },
+  interleavedInGguf: false,
+  defaults: { normEps: 1e-5, maxPositions: 2048, tied: false },
+};
+
 const granite: Architecture = {
   ...llama,
   gguf: 'granite',
@@ -142,14 +182,40 @@ const granite: Architecture = {
   multipliers: true,
 };
 
+const lfm2: Architecture = {
+  ...llama,
+  gguf: 'lfm2',
+  names: 'lfm2',
+  mixer: 'shortConvolution',
+  qkNorm: 'head',
+  fields: {
+    ffn: ['block_ff_dim', 'intermediate_size'],
+    normEps: ['norm_eps'],
+    tied: ['tie_embedding', 'tie_word_embeddings'],
+  },
+  adjustedFfn: true,
+  biases: unbiased,
+  interleavedInGguf: false,
+  defaults: { normEps: 1e-5, maxPositions: 128_000, tied: true, theta: 1e6 },
+};
+
+const { gguf: _, ...lfm2Alone } = lfm2;
+
 /** The supported architectures by `model_type` of config.json, each with its differences from Llama. */
 export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
   llama,
-  mistral: {
-    ...llama,
-    biases: unbiased,
-    windows: 'all',
-    defaults: { normEps: 1e-6, maxPositions: 131_072, tied: false, window: 4096 },
+  mistral,
+  ministral3: {
+    ...mistral,
+    gguf: 'mistral3',
+    queryScale: true,
+    defaults: {
+      ...{ normEps: 1e-5, maxPositions: 262_144, tied: false, headDim: 128 },
+      rope: {
+        ...{ rope_type: 'yarn', rope_theta: 1e6, factor: 16, original_max_position_embeddings: 16_384 },
+        ...{ mscale: 1, mscale_all_dim: 1, llama_4_scaling_beta: 0.1 },
+      },
+    },
   },
   qwen2: {
     ...llama,
@@ -195,14 +261,13 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
     unturned: 4,
     defaults: { normEps: 1e-6, maxPositions: 32_768, tied: true, theta: 2e6 },
   },
-  olmo2: {
-    ...llama,
-    gguf: 'olmo2',
-    qkNorm: 'projection',
-    norms: 'after',
-    biases: { ...unbiased, qkv: 'attention_bias', output: 'attention_bias' },
-    interleavedInGguf: false,
-    defaults: { normEps: 1e-5, maxPositions: 2048, tied: false },
+  olmo2,
+  olmo3: {
+    ...olmo2,
+    ggufKey: 'attention.sliding_window',
+    windows: { every: 4 },
+    localTheta: 'same',
+    defaults: { normEps: 1e-5, maxPositions: 2048, tied: false, window: 4096, theta: 5e5 },
   },
   granite,
   granite_swa: {
@@ -223,21 +288,25 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
     biases: { ...unbiased, qkv: 'attention_bias', output: 'attention_bias' },
     namedPositions: true,
   },
-  lfm2: {
-    ...llama,
-    gguf: 'lfm2',
-    names: 'lfm2',
-    mixer: 'shortConvolution',
-    qkNorm: 'head',
-    fields: {
-      ffn: ['block_ff_dim', 'intermediate_size'],
-      normEps: ['norm_eps'],
-      tied: ['tie_embedding', 'tie_word_embeddings'],
+  lfm2,
+  lfm3: {
+    ...lfm2Alone,
+    names: 'lfm3',
+    outputGate: 'head',
+    layerTypes: { first: 'conv', repeat: ['sliding_attention', 'conv', 'full_attention', 'conv'] },
+    norms: 'asked',
+    fields: { ffn: ['intermediate_size'], normEps: ['norm_eps', 'rms_norm_eps'], tied: ['tie_word_embeddings'] },
+    adjustedFfn: false,
+    biases: { ...unbiased, qkv: 'attention_bias', output: 'attention_bias' },
+    windows: { every: 4 },
+    localTheta: 10_000,
+    defaults: {
+      ...{ normEps: 1e-5, maxPositions: 128_000, tied: true, headDim: 128, window: 256, theta: 1e6, kernel: 7 },
+      rope: {
+        full_attention: { rope_type: 'proportional', rope_theta: 1e6, partial_rotary_factor: 0.5 },
+        sliding_attention: { rope_type: 'default', rope_theta: 10_000 },
+      },
     },
-    adjustedFfn: true,
-    biases: unbiased,
-    interleavedInGguf: false,
-    defaults: { normEps: 1e-5, maxPositions: 128_000, tied: true, theta: 1e6 },
   },
   qwen3_5_text: {
     ...llama,
@@ -245,7 +314,7 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
     within: 'qwen3_5',
     names: 'qwen3_5',
     mixer: 'gatedDelta',
-    outputGate: true,
+    outputGate: 'channel',
     qkNorm: 'head',
     gainsFromOne: true,
     biases: { ...unbiased, qkv: 'attention_bias', output: 'attention_bias' },

@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import { architectures, type Architecture, type ArchitectureName } from './architectures.ts';
 import { boolean, integer, object, optional, positive, show, type JsonFields } from '../read/fields.ts';
-import { parseMixers, type Mixer } from './mixers.ts';
+import { layerTypes, parseMixers, type Mixer } from './mixers.ts';
 import { parseRope, ropesByLayer, type RopeConfig } from './rope-config.ts';
 import { unknownArchitecture } from './unknown-architecture.ts';
 
@@ -30,6 +30,8 @@ export interface ModelConfig {
   readonly biases: { readonly qkv: boolean; readonly output: boolean; readonly ffn: boolean };
   /** Activation of the feed-forward gate; gelu is the tanh approximation. */
   readonly activation: 'silu' | 'gelu';
+  /** Where norms are, where the architecture leaves that to the configuration. */
+  readonly norms?: 'before' | 'around';
   /** Added to the mean square inside norms. */
   readonly normEps: number;
   /** Factor applied to embeddings. */
@@ -59,12 +61,19 @@ export interface AttentionConfig {
   /** Positions that a query sees in each layer, its own included; Infinity for all, and where there is no attention. */
   readonly windows: readonly number[];
   /**
-   * Whether what a query head gives is multiplied by the sigmoid of a gate, a product of the layer's normed input, before
-   * the output product.
+   * What is multiplied by the sigmoid of a gate, a product of the layer's normed input, before the output product: every
+   * channel that a query head gives by its own, or all of a head by one.
    *
-   * @defaultValue false
+   * @defaultValue no gates
    */
-  readonly outputGate?: boolean;
+  readonly outputGate?: 'channel' | 'head';
+  /**
+   * Queries are multiplied by `1 + by * ln(1 + floor(position / every))`, by the position in the text, which stays when kept
+   * slots are moved together.
+   *
+   * @defaultValue queries are not scaled
+   */
+  readonly queryScale?: { readonly by: number; readonly every: number };
   /**
    * Whether every query head has a learned sink, a score of no slot that takes part in its softmax, so that its weights sum
    * to less than 1.
@@ -104,8 +113,9 @@ const plainly: Readonly<Record<string, readonly unknown[]>> = {
  * something this decoder does not compute
  */
 export function parseConfig(json: unknown, where: string): ModelConfig {
-  const [name, fields] = architectureOf(object(json, where, 'the configuration'), where);
-  const kind = architectures[name];
+  const [name, given] = architectureOf(object(json, where, 'the configuration'), where);
+  const kind: Architecture = architectures[name],
+    fields = completed(kind, given, where);
   for (const [field, plain] of Object.entries(plainly))
     if (fields[field] != null && !plain.includes(fields[field]))
       throw new KvError(
@@ -142,11 +152,13 @@ export function parseConfig(json: unknown, where: string): ModelConfig {
     ffn: ffnOf(kind, fields, named('ffn'), where),
     vocab,
     ropes: listed ?? ropesByLayer(rope, local, windows, turns),
+    ...(kind.norms === 'asked' && { norms: boolean(fields, 'use_sandwich_norm', where, true) ? 'around' : 'before' }),
     attention: {
       scale: scaleOf(kind, fields, headDim, where),
       ...(kind.softcaps && optional('softcap', softcap(fields, 'attn_logit_softcapping', where, kind.softcaps.scores))),
       windows,
-      ...(kind.outputGate && { outputGate: true }),
+      ...optional('outputGate', gateOf(kind, fields, where)),
+      ...optional('queryScale', queryScaleOf(kind, fields, where)),
       ...(kind.learnedSinks && { learnedSinks: true }),
     },
     biases: { qkv: bias(kind.biases.qkv), output: bias(kind.biases.output), ffn: bias(kind.biases.ffn) },
@@ -170,6 +182,22 @@ export function parseConfig(json: unknown, where: string): ModelConfig {
   };
 }
 
+/** Returns a configuration with what the architecture's class makes of fields that a file lacks. */
+function completed({ layerTypes: types, defaults }: Architecture, fields: JsonFields, where: string): JsonFields {
+  const layers = integer(fields, 'num_hidden_layers', where, undefined, mostLayers),
+    ropeless = fields.rope_parameters == null && fields.rope_scaling == null;
+  return {
+    ...fields,
+    ...(types &&
+      fields.layer_types == null && {
+        layer_types: Array.from({ length: layers }, (_, l) =>
+          l === 0 ? types.first : types.repeat[l % types.repeat.length],
+        ),
+      }),
+    ...(ropeless && defaults.rope && { rope_parameters: defaults.rope }),
+  };
+}
+
 /** Checks head counts. @throws KvError for heads that cannot be grouped or halved */
 export function checkHeads(queryHeads: number, kvHeads: number, headDim: number, where: string): void {
   if (queryHeads % kvHeads !== 0)
@@ -189,14 +217,15 @@ function architectureOf(fields: JsonFields, where: string): readonly [Architectu
   const value = fields.model_type,
     known = Object.entries<Architecture>(architectures);
   if (typeof value === 'string' && Object.hasOwn(architectures, value)) return [value as ArchitectureName, fields];
-  for (const [name, { within }] of known)
-    if (value === within && value !== undefined) {
-      const text = object(fields.text_config, where, 'text_config'),
-        { model_type: type = name } = text;
-      if (type !== name) throw new KvError(where, `model_type of text_config must be ${name}, got ${show(type)}`);
-      return [name as ArchitectureName, { ...text, ...whole(fields, text) }];
-    }
-  const names = known.flatMap(([name, { within }]) => (within === undefined ? [name] : [name, within]));
+  const inner = value === undefined ? [] : known.flatMap(([name, { within }]) => (within === value ? [name] : []));
+  if (inner.length > 0) {
+    const text = object(fields.text_config, where, 'text_config'),
+      type = inner.find((name) => name === (text.model_type ?? inner[0]));
+    if (type === undefined)
+      throw new KvError(where, `model_type of text_config must be ${inner.join(' or ')}, got ${show(text.model_type)}`);
+    return [type as ArchitectureName, { ...text, ...whole(fields, text) }];
+  }
+  const names = [...new Set(known.flatMap(([name, { within }]) => (within === undefined ? [name] : [name, within])))];
   throw unknownArchitecture(where, { field: 'model_type', known: names, got: value, fields });
 }
 
@@ -244,6 +273,21 @@ function scaleOf({ scale }: Architecture, fields: JsonFields, headDim: number, w
   return 1 / Math.sqrt(scale === 'head' ? headDim : positive(fields, scale, where, 256)); // sqrt is exact; the result of ** differs between versions of Node
 }
 
+function gateOf({ outputGate }: Architecture, fields: JsonFields, where: string): 'channel' | 'head' | undefined {
+  if (outputGate === 'none') return undefined;
+  return outputGate === 'channel' || boolean(fields, 'use_attention_gate', where, true) ? outputGate : undefined;
+}
+
+function queryScaleOf(kind: Architecture, fields: JsonFields, where: string): AttentionConfig['queryScale'] {
+  const rope = fields.rope_parameters ?? fields.rope_scaling,
+    given = kind.queryScale && rope != null ? object(rope, where, 'rope_parameters') : {};
+  if (given.llama_4_scaling_beta == null) return undefined;
+  return {
+    by: positive(given, 'llama_4_scaling_beta', where),
+    every: integer(given, 'original_max_position_embeddings', where),
+  };
+}
+
 function windowsOf(kind: Architecture, fields: JsonFields, mixers: readonly Mixer[], where: string): readonly number[] {
   const { windows, defaults } = kind,
     layers = mixers.length,
@@ -256,7 +300,7 @@ function windowsOf(kind: Architecture, fields: JsonFields, mixers: readonly Mixe
   const size = wanted && !absent ? integer(fields, 'sliding_window', where, defaults.window) : undefined;
   if (windows === 'none' || windows === 'all') return slidingWindows(size, layers, () => true);
   if (fields.layer_types != null) {
-    const types = layerTypes(fields.layer_types, layers, where);
+    const types = typesOf(fields.layer_types, layers, where, kind.mixer && layerTypes[kind.mixer].state[0]);
     return slidingWindows(size, layers, (l) => types[l] === 'sliding_attention');
   }
   if (windows === 'unturned') {
@@ -292,8 +336,8 @@ function ffnOf({ adjustedFfn }: Architecture, fields: JsonFields, name: string, 
   throw new KvError(where, `${name} and the block_ fields must give a width from 1 to ${2 ** 31 - 1}, got ${width}`);
 }
 
-function layerTypes(value: unknown, layers: number, where: string): readonly unknown[] {
-  const known = ['full_attention', 'sliding_attention'];
+function typesOf(value: unknown, layers: number, where: string, other?: string): readonly unknown[] {
+  const known = ['full_attention', 'sliding_attention', ...(other === undefined ? [] : [other])];
   if (Array.isArray(value) && value.length === layers && value.every((type) => known.includes(type as string)))
     return value;
   throw new KvError(where, `layer_types must be ${layers} of ${known.join(' and ')}, got ${show(value)}`);

@@ -83,7 +83,10 @@ export async function configFromGguf(file: GgufFile): Promise<ModelConfig> {
     local =
       kind.localTheta === undefined
         ? undefined
-        : { rotary: rope.rotary, theta: keys.positive('rope.freq_base_swa', kind.localTheta) };
+        : {
+            rotary: rope.rotary,
+            theta: keys.positive('rope.freq_base_swa', kind.localTheta === 'same' ? rope.theta : kind.localTheta),
+          };
   return {
     architecture: name,
     layers,
@@ -97,7 +100,8 @@ export async function configFromGguf(file: GgufFile): Promise<ModelConfig> {
       scale: keys.positive('attention.scale', scaleOf(name, { layers, hidden, queryHeads }, headDim)),
       ...optional('softcap', caps('attn_logit_softcapping')),
       windows,
-      ...(kind.outputGate && { outputGate: true }),
+      ...(kind.outputGate !== 'none' && { outputGate: kind.outputGate }),
+      ...optional('queryScale', queryScaleOf(kind, keys)),
       ...(kind.learnedSinks && { learnedSinks: true }),
     },
     biases: {
@@ -146,9 +150,13 @@ function ffnOf(keys: Keys): number {
 function architectureOf(fields: JsonFields, where: string): ArchitectureName {
   const field = 'general.architecture',
     got = fields[field];
-  const found = Object.entries(architectures).find(([, { gguf }]) => gguf === got);
+  if (typeof got === 'string' && Object.hasOwn(architectures, got) && !architectures[got as ArchitectureName].gguf)
+    throw new KvError(where, `${field} must be one that llama.cpp has a layout for, got ${got}: load its safetensors`);
+  const alike = Object.entries<Architecture>(architectures).filter(([, { gguf }]) => gguf === got),
+    told = alike.find(([, { gguf, ggufKey }]) => ggufKey !== undefined && (fields[`${gguf}.${ggufKey}`] ?? 0) !== 0),
+    found = told ?? alike.find(([, { ggufKey }]) => ggufKey === undefined);
   if (found !== undefined) return found[0] as ArchitectureName;
-  const known = [...new Set(Object.values(architectures).map(({ gguf }) => gguf))];
+  const known = [...new Set(Object.values(architectures).flatMap(({ gguf }) => gguf ?? []))];
   throw unknownArchitecture(where, { field, known, got, fields, prefix: `${got}.` });
 }
 
@@ -254,7 +262,7 @@ function stateSpace(keys: Keys, biases: Pick<StateSpace, 'bias' | 'convolutionBi
 
 /**
  * Converters write no window for Qwen, and Mistral's files have architecture `llama`. If the key is absent, Gemma 2 has
- * its default window and Gemma 3 has none. Windows of OLMo 3, whose files say `olmo2`, are refused.
+ * its default window and Gemma 3 has none.
  */
 function windowsOf({ gguf, windows, defaults, softcaps }: Architecture, keys: Keys, layers: number): readonly number[] {
   const rest = 'attention.sliding_window',
@@ -272,6 +280,17 @@ function windowsOf({ gguf, windows, defaults, softcaps }: Architecture, keys: Ke
   if (size !== undefined && !all) throw new KvError(keys.where, `${keys.key(rest)} must be 0 or absent, got ${size}`);
   return slidingWindows(size, layers, () => true);
 }
+
+/** Returns how queries are scaled: Ministral 3's by every stretch as long as the positions in training, as in llama.cpp. */
+function queryScaleOf(kind: Architecture, keys: Keys): ModelConfig['attention']['queryScale'] {
+  const by = 'attention.temperature_scale';
+  if (!kind.queryScale || !keys.has(by) || keys.metadata[keys.key(by)] === 0) return undefined;
+  return { by: keys.positive(by), every: originalOf(keys) };
+}
+
+/** Returns the number of positions in training, before any scaling. */
+const originalOf = (keys: Keys): number =>
+  keys.integer('rope.scaling.original_context_length', keys.integer('context_length'));
 
 /** Returns which layers rotate heads, as the architecture or the file's list says. */
 function turnsOf(kind: Architecture, keys: Keys, mixers: readonly Mixer[]): readonly boolean[] {
@@ -311,8 +330,7 @@ async function ropeOf(file: GgufFile, kind: Architecture, keys: Keys, headDim: n
   const read = tensorReader(file),
     divisors = async (tensor: string): Promise<readonly number[]> =>
       positives(await read.vector(tensor, rotary / 2)(), tensor, where);
-  const original = (): number => keys.integer('rope.scaling.original_context_length', keys.integer('context_length')),
-    times = keys.positive('rope.scaling.attn_factor', 1),
+  const times = keys.positive('rope.scaling.attn_factor', 1),
     rope = { rotary, theta: keys.positive('rope.freq_base', 10_000) },
     turned = { ...rope, ...optional('attentionFactor', times === 1 ? undefined : times) };
   const old = 'rope.scale_linear', // in files of 2023; llama.cpp reads it if the new key is absent
@@ -320,7 +338,7 @@ async function ropeOf(file: GgufFile, kind: Architecture, keys: Keys, headDim: n
     written = metadata[key('scaling.type')],
     type = written ?? 'linear',
     [long, freqs] = ['rope_factors_long.weight', 'rope_freqs.weight'].map((tensor) => tensors.has(tensor));
-  if (type === 'yarn' && !long && !freqs) return yarn(rope, yarnOf(keys, factor, original(), times));
+  if (type === 'yarn' && !long && !freqs) return yarn(rope, yarnOf(keys, factor, times));
   if (!['none', 'linear', ...(long ? ['longrope'] : [])].includes(type as string))
     throw new KvError(
       where,
@@ -332,7 +350,7 @@ async function ropeOf(file: GgufFile, kind: Architecture, keys: Keys, headDim: n
     return {
       ...turned,
       divisors: stretched(await divisors('rope_factors_short.weight')),
-      long: { divisors: stretched(await divisors('rope_factors_long.weight')), beyond: original() },
+      long: { divisors: stretched(await divisors('rope_factors_long.weight')), beyond: originalOf(keys) },
     };
   // files say 1e30 of a pair that does not turn
   if (freqs)
@@ -344,11 +362,12 @@ async function ropeOf(file: GgufFile, kind: Architecture, keys: Keys, headDim: n
 }
 
 /** Reads YaRN's parameters; `times` is the attention factor that any scaling may have. */
-function yarnOf(keys: Keys, key: string, original: number, times: number): Yarn {
+function yarnOf(keys: Keys, key: string, times: number): Yarn {
   const number = (rest: string): number | undefined =>
     keys.has(`rope.scaling.yarn_${rest}`) ? keys.positive(`rope.scaling.yarn_${rest}`) : undefined;
   const factor = keys.positive(key),
-    extrapolation = number('ext_factor') ?? 1;
+    extrapolation = number('ext_factor') ?? 1,
+    all = keys.metadata[keys.key('rope.scaling.yarn_log_multiplier')] === 0 ? undefined : number('log_multiplier');
   if (extrapolation !== 1)
     throw new KvError(
       keys.where,
@@ -356,8 +375,8 @@ function yarnOf(keys: Keys, key: string, original: number, times: number): Yarn 
     );
   return {
     factor,
-    original,
-    attentionFactor: times * (number('attn_factor') ?? yarnAttention(factor)),
+    original: originalOf(keys),
+    attentionFactor: times * (number('attn_factor') ?? yarnAttention(factor) / (all ? yarnAttention(factor, all) : 1)),
     fast: number('beta_fast'),
     slow: number('beta_slow'),
   };

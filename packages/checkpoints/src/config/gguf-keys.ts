@@ -37,6 +37,8 @@ const readWhere: Readonly<
   embedding_scale: [({ multipliers }) => multipliers, [0, 1]],
   residual_scale: [({ multipliers }) => multipliers, [0, 1]],
   logit_scale: [({ multipliers }) => multipliers, [0, 1]],
+  'attention.temperature_scale': [({ queryScale }) => queryScale, [0]],
+  'rope.scaling.yarn_log_multiplier': [({ queryScale }) => queryScale, [0]],
   'shortconv.l_cache': [({ mixer }) => mixer === 'shortConvolution', []],
   ...Object.fromEntries(
     [...['ssm.conv_kernel', 'ssm.inner_size', 'ssm.state_size', 'ssm.time_step_rank', 'ssm.group_count']].map((key) => [
@@ -116,14 +118,13 @@ const plainly: Readonly<Record<string, readonly unknown[]>> = {
   'attention.output_scale': [1],
   'attention.value_scale': [1],
   'attention.temperature_length': [0],
-  'attention.temperature_scale': [0],
   'attention.q_lora_rank': [0],
   'attention.kv_lora_rank': [0],
   'attention.shared_kv_layers': [0],
   'attention.relative_buckets_count': [0],
   'rope.scale': [1],
   'rope.scaling.alpha': [0, 1],
-  'rope.scaling.yarn_log_multiplier': [0],
+
   'ssm.v_head_reordered': [true], // of Ollama's converter
 };
 

@@ -214,7 +214,7 @@ const called: Readonly<Record<StateMixer['kind'], string>> = {
  * @throws KvError naming the field that does not fit the layers
  */
 export function parseMixers(
-  { mixer }: Architecture,
+  { mixer, windows, defaults }: Architecture,
   fields: JsonFields,
   {
     layers,
@@ -224,22 +224,22 @@ export function parseMixers(
   }: { readonly layers: number; readonly hidden: number; readonly heads: KvHeads; readonly where: string },
 ): readonly Mixer[] {
   if (mixer === undefined) return onlyAttention(layers, heads);
-  const attending = attends(mixer, fields, layers, where);
+  const attending = attends(mixer, windows !== 'none', fields, layers, where);
   if (attending.every(Boolean)) return onlyAttention(layers, heads);
   const other =
     mixer === 'gatedDelta'
       ? gatedDelta(fields, where)
       : mixer === 'stateSpace'
         ? stateSpace(fields, hidden, where)
-        : shortConvolution(fields, hidden, where);
+        : shortConvolution(fields, hidden, defaults.kernel, where);
   return mixersOf(attending, other, heads, where);
 }
 
-function shortConvolution(fields: JsonFields, channels: number, where: string): ShortConvolution {
+function shortConvolution(fields: JsonFields, channels: number, length = 3, where: string): ShortConvolution {
   return {
     kind: 'shortConvolution',
     channels,
-    kernel: integer(fields, 'conv_L_cache', where, 3, longestKernel, 2),
+    kernel: integer(fields, 'conv_L_cache', where, length, longestKernel, 2),
     bias: boolean(fields, 'conv_bias', where, false),
   };
 }
@@ -334,15 +334,26 @@ export function mixersOf(
   throw new KvError(where, `expected a layer with attention, got ${attends.length} with ${called[other.kind]}`);
 }
 
-function attends(kind: StateMixer['kind'], fields: JsonFields, layers: number, where: string): readonly boolean[] {
+function attends(
+  kind: StateMixer['kind'],
+  slides: boolean,
+  fields: JsonFields,
+  layers: number,
+  where: string,
+): readonly boolean[] {
   const { layer_types: types = fields.layers_block_type, full_attn_idxs: indices } = fields,
     all = Array.from({ length: layers }, (_, l) => l),
     { state, attention } = layerTypes[kind];
   if (types != null) {
-    const known = (type: unknown): boolean => [...state, ...attention].includes(type as string);
-    if (Array.isArray(types) && types.length === layers && types.every(known))
-      return types.map((type: string) => attention.includes(type));
-    throw new KvError(where, `layer_types must be ${layers} of ${state[0]} and ${attention[0]}, got ${show(types)}`);
+    const attending = [...attention, ...(slides ? ['sliding_attention'] : [])],
+      known = [attention[0], ...attending.slice(attention.length), state[0]];
+    if (
+      Array.isArray(types) &&
+      types.length === layers &&
+      types.every((type: string) => [...state, ...attending].includes(type))
+    )
+      return types.map((type: string) => attending.includes(type));
+    throw new KvError(where, `layer_types must be ${layers} of ${known.join(' and ')}, got ${show(types)}`);
   }
   if (kind === 'stateSpace') return all.map(() => false);
   if (kind === 'gatedDelta') return everyNth(layers, integer(fields, 'full_attention_interval', where, 4));

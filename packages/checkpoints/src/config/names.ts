@@ -26,6 +26,8 @@ export interface LayerNames {
   readonly v: string;
   /** Fused q|k|v. */
   readonly qkv: string;
+  /** The gates of whole heads. */
+  readonly headGate: string;
   readonly qNorm: string;
   readonly kNorm: string;
   /** The whole name. */
@@ -74,15 +76,18 @@ export interface SpaceNames {
 export function huggingFaceNames(of: ArchitectureName, has: Has): TensorNames {
   const { norms, names, within } = architectures[of],
     lfm2 = names === 'lfm2',
-    inner = 'model.language_model',
-    model = within !== undefined && has(`${inner}.embed_tokens.weight`) ? inner : 'model';
+    lfm = lfm2 || names === 'lfm3',
+    inner = within === undefined ? [] : ['model.language_model', 'language_model.model'],
+    model = inner.find((name) => has(`${name}.embed_tokens.weight`)) ?? 'model';
   return {
     embed: `${model}.embed_tokens`,
-    norm: lfm2 ? 'model.embedding_norm' : `${model}.norm`,
-    head: 'lm_head',
+    norm: lfm ? 'model.embedding_norm' : `${model}.norm`,
+    head: model === 'language_model.model' ? 'language_model.lm_head' : 'lm_head',
     harmless: (tensor) =>
-      /^(?:lm_head\.weight|model\.(?:layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq)$/.test(tensor) ||
-      (within !== undefined && /^(?:(?:model\.)?visual|(?:model\.)?mtp)\./.test(tensor)),
+      /^(?:(?:language_model\.)?lm_head\.weight|model\.(?:layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq)$/.test(
+        tensor,
+      ) ||
+      (within !== undefined && /^(?:model\.)?(?:visual|vision_tower|multi_modal_projector|mtp)\./.test(tensor)),
     layer(index) {
       const at = (name: string): string => `${model}.layers.${index}.${name}`;
       return {
@@ -112,6 +117,7 @@ export function huggingFaceNames(of: ArchitectureName, has: Has): TensorNames {
         k: at('self_attn.k_proj'),
         v: at('self_attn.v_proj'),
         qkv: at('self_attn.qkv_proj'),
+        headGate: at('self_attn.g_proj'),
         qNorm: at('self_attn.q_norm'),
         kNorm: at('self_attn.k_norm'),
         sinks: at('self_attn.sinks'),
@@ -128,10 +134,14 @@ export function huggingFaceNames(of: ArchitectureName, has: Has): TensorNames {
           down: at('shared_mlp.output_linear'),
         }),
         ...(lfm2 && {
-          mixerNorm: at('operator_norm'),
           qNorm: at('self_attn.q_layernorm'),
           kNorm: at('self_attn.k_layernorm'),
           output: at('self_attn.out_proj'),
+        }),
+        ...(lfm && {
+          mixerNorm: at('operator_norm'),
+          postAttentionNorm: at('post_operator_norm'),
+          postFfnNorm: at('post_ffn_norm'),
           ffnNorm: at('ffn_norm'),
           gate: at('feed_forward.w1'),
           up: at('feed_forward.w3'),
@@ -180,6 +190,7 @@ export const ggufNames = (of: ArchitectureName, has: Has): TensorNames => ({
       k: at('attn_k'),
       v: at('attn_v'),
       qkv: at('attn_qkv'),
+      headGate: at('attn_gate'),
       qNorm: at('attn_q_norm'),
       kNorm: at('attn_k_norm'),
       sinks: at('attn_sinks.weight'),

@@ -55,6 +55,11 @@ const known: ReadonlySet<string> = new Set([
   'finetuned',
 ]);
 
+/** Parameters of some architectures alone. */
+const ownParameters = (kind: Architecture, field: string): boolean =>
+  (kind.imagePositions && field.startsWith('mrope_')) ||
+  (kind.queryScale && (field === 'llama_4_scaling_beta' || field === 'max_position_embeddings'));
+
 interface Around {
   readonly headDim: number;
   /** Width of heads in windowed layers, where it differs. */
@@ -82,7 +87,7 @@ export function parseRope(
     inner = nested ? part('sliding_attention') : {};
   for (const of of nested ? [rope, inner] : [rope])
     for (const field of Object.keys(of))
-      if (of[field] != null && !known.has(field) && !(kind.imagePositions && field.startsWith('mrope_')))
+      if (of[field] != null && !known.has(field) && !ownParameters(kind, field))
         throw new KvError(where, `${field} of ${name} must be absent, got ${show(of[field])}`);
   const theta = (of: JsonFields, field: string, fallback: number): number =>
     of.rope_theta == null ? positive(fields, field, where, fallback) : positive(of, 'rope_theta', where);
@@ -101,14 +106,19 @@ export function parseRope(
   const localType = inner.rope_type ?? inner.type ?? 'default';
   if (localType !== 'default')
     throw new KvError(where, `rope_type of sliding_attention must be default, got ${show(localType)}`);
-  const turned = (base: number): RopeConfig => scaled({ theta: base, rotary }, fields, rope, { maxPositions, where }),
+  const turned = (base: number): RopeConfig =>
+      scaled({ theta: base, rotary }, fields, rope, { maxPositions, share, where }),
     list = kind.listedThetas ? thetasOf(fields, layers, where) : undefined,
     ropes = new Map([...new Set(list)].map((base) => [base, base === 0 ? unturned : turned(base)]));
+  const base = theta(rope, 'rope_theta', kind.defaults.theta ?? 10_000);
   return {
-    rope: turned(theta(rope, 'rope_theta', kind.defaults.theta ?? 10_000)),
+    rope: turned(base),
     ...(list && { listed: list.map((base) => ropes.get(base)!) }), // of the list's own entry above
     ...(kind.localTheta !== undefined && {
-      local: { theta: theta(inner, 'rope_local_base_freq', kind.localTheta), rotary: localHeadDim ?? rotary },
+      local: {
+        theta: theta(inner, 'rope_local_base_freq', kind.localTheta === 'same' ? base : kind.localTheta),
+        rotary: localHeadDim ?? rotary,
+      },
     }),
   };
 }
@@ -126,7 +136,7 @@ function scaled(
   plain: RopeConfig,
   fields: JsonFields,
   rope: JsonFields,
-  { maxPositions, where }: Pick<Around, 'maxPositions' | 'where'>,
+  { maxPositions, share, where }: Pick<Around, 'maxPositions' | 'where'> & { readonly share: number },
 ): RopeConfig {
   const { rotary } = plain,
     type = rope.rope_type ?? rope.type ?? 'default';
@@ -152,7 +162,7 @@ function scaled(
   }
 }
 
-/** Gemma 4's: the first pairs turn as in a head that turns whole, the others do not. */
+/** Gemma 4's and LFM3's: the first pairs turn as in a head that turns whole, the others do not. */
 function proportionalDivisors(rotary: number, fields: JsonFields, rope: JsonFields, where: string): readonly number[] {
   const from = rope.partial_rotary_factor == null ? fields : rope,
     turning = Math.floor((positive(from, 'partial_rotary_factor', where, 1) * rotary) / 2),

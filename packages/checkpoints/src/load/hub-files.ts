@@ -2,7 +2,7 @@ import { ggufChatTemplate } from '../chat/chat-template.ts';
 import { architectures, type ArchitectureName } from '../config/architectures.ts';
 import { ggufTokenizerJson } from '../tokenizer/gguf.ts';
 import type { ModelConfig } from '../config/config.ts';
-import { floatJson, layerTypes, slotHeads, type StateMixer } from '../config/mixers.ts';
+import { floatJson, layerTypes, slotHeads, type Mixer, type StateMixer } from '../config/mixers.ts';
 import type { JsonFields } from '../read/fields.ts';
 import type { RopeConfig } from '../config/rope-config.ts';
 
@@ -65,6 +65,7 @@ export function ggufHubFiles(
 const CLASSES: Readonly<Record<ArchitectureName, string>> = {
   llama: 'LlamaForCausalLM',
   mistral: 'MistralForCausalLM',
+  ministral3: 'Ministral3ForCausalLM',
   qwen2: 'Qwen2ForCausalLM',
   qwen3: 'Qwen3ForCausalLM',
   phi3: 'Phi3ForCausalLM',
@@ -72,10 +73,12 @@ const CLASSES: Readonly<Record<ArchitectureName, string>> = {
   gemma3_text: 'Gemma3ForCausalLM',
   smollm3: 'SmolLM3ForCausalLM',
   olmo2: 'Olmo2ForCausalLM',
+  olmo3: 'Olmo3ForCausalLM',
   granite: 'GraniteForCausalLM',
   granite_swa: 'GraniteSWAForCausalLM',
   granitemoehybrid: 'GraniteMoeHybridForCausalLM',
   lfm2: 'Lfm2ForCausalLM',
+  lfm3: 'Lfm3ForCausalLM',
   qwen3_5_text: 'Qwen3_5ForCausalLM',
 };
 
@@ -110,7 +113,7 @@ export function configJson(config: ModelConfig): JsonFields {
     mlp_bias: biases.ffn,
     ...(config.bosId !== undefined && { bos_token_id: config.bosId }),
     eos_token_id: config.eosIds,
-    ...ropeJson(rope, config.maxPositions),
+    ...scaledJson(ropeJson(rope, config.maxPositions), attention),
     ...(local && { rope_local_base_freq: local.theta }),
     ...(kind.unturned !== undefined && { no_rope_layers: ropes.map(({ rotary }) => (rotary > 0 ? 1 : 0)) }),
     ...(kind.listedThetas && { layer_rope_theta: ropes.map(({ theta, rotary }) => (rotary > 0 ? theta : 0)) }),
@@ -122,8 +125,10 @@ export function configJson(config: ModelConfig): JsonFields {
     ...(kind.windows !== 'none' &&
       kind.windows !== 'all' && {
         use_sliding_window: window !== undefined,
-        layer_types: windows.map((w) => (Number.isFinite(w) ? 'sliding_attention' : 'full_attention')),
+        layer_types: windows.map((w, l) => typeOf(config.mixers[l], w)),
       }),
+    ...(kind.norms === 'asked' && { use_sandwich_norm: config.norms === 'around' }),
+    ...(kind.outputGate === 'head' && { use_attention_gate: attention.outputGate === 'head' }),
     ...(kind.scale === 'query_pre_attn_scalar' && { query_pre_attn_scalar: attention.scale ** -2 }),
     ...(kind.scale === 'attention_multiplier' && { attention_multiplier: attention.scale }),
     ...(kind.multipliers && {
@@ -138,11 +143,17 @@ export function configJson(config: ModelConfig): JsonFields {
   };
 }
 
+const typeOf = ({ kind }: Mixer, window: number, state: StateMixer['kind'] = 'shortConvolution'): string =>
+  kind !== 'attention'
+    ? layerTypes[kind].state[0]
+    : window < Infinity
+      ? 'sliding_attention'
+      : layerTypes[state].attention[0];
+
 function mixersJson({ mixers, hidden, ffn }: ModelConfig, kind: StateMixer['kind']): JsonFields {
-  const other = mixers.find((mixer) => mixer.kind !== 'attention'),
-    { state, attention } = layerTypes[kind];
+  const other = mixers.find((mixer) => mixer.kind !== 'attention');
   return {
-    layer_types: mixers.map((mixer) => (mixer.kind === 'attention' ? attention : state)[0]),
+    layer_types: mixers.map((mixer) => typeOf(mixer, Infinity, kind)),
     ...(kind === 'stateSpace' && { shared_intermediate_size: ffn, num_local_experts: 0 }),
     ...(other?.kind === 'shortConvolution' && { conv_L_cache: other.kernel, conv_bias: other.bias }),
     ...(other?.kind === 'gatedDelta' && {
@@ -166,16 +177,29 @@ function mixersJson({ mixers, hidden, ffn }: ModelConfig, kind: StateMixer['kind
   };
 }
 
+/** Adds the scale of queries to the parameters of RoPE. */
+const scaledJson = (rope: JsonFields, { queryScale }: ModelConfig['attention']): JsonFields =>
+  queryScale === undefined
+    ? rope
+    : {
+        ...rope,
+        rope_scaling: {
+          rope_type: 'default',
+          ...(rope.rope_scaling as JsonFields | undefined),
+          llama_4_scaling_beta: queryScale.by,
+          original_max_position_embeddings: queryScale.every,
+        },
+      };
+
 function ropeJson({ theta, divisors, long, attentionFactor = 1 }: RopeConfig, maxPositions: number): JsonFields {
   if (divisors === undefined) return { rope_theta: theta };
-  const turning = divisors.filter(Number.isFinite);
+  const turning = divisors.filter((d) => d < Infinity);
   if (turning.length < divisors.length)
     return {
-      rope_parameters: {
-        rope_type: 'proportional',
-        rope_theta: theta,
-        partial_rotary_factor: turning.length / divisors.length,
-        ...(turning[0] !== 1 && { factor: turning[0] }),
+      rope_theta: theta,
+      rope_scaling: {
+        ...{ rope_type: 'proportional', factor: turning[0] ?? 1 },
+        partial_rotary_factor: (turning.length + 0.5) / divisors.length, // of which the number of pairs is the whole part
       },
     };
   if (long === undefined && divisors.every((d) => d === divisors[0]))

@@ -18,7 +18,7 @@ import { tensorReader, type LazyRead, type TensorReader } from '../format/tensor
 export interface ProjectWeights {
   /** `[D]`; present if a norm comes before attention */
   readonly norm?: Float32Array;
-  /** q, k and v, `[(H + 2 G) * d, D]`; where heads have an output gate, its H * d rows follow */
+  /** q, k and v, `[(H + 2 G) * d, D]`; the rows of output gates follow: H * d where each channel has one, H where each head has */
   readonly qkv: Matrix;
   /** As many numbers as `qkv` has rows */
   readonly bias?: Float32Array;
@@ -168,8 +168,9 @@ function readWeights(
   format: CheckpointFormat,
 ): Weights {
   const { hidden: D, ffn, vocab, queryHeads: H, biases, layers: count, mixers, tied } = config;
-  const { fused, fusedGate, qkNorm, norms, gainsFromOne, interleavedInGguf } = architectures[config.architecture];
-  const before = norms !== 'after',
+  const { fused, fusedGate, qkNorm, norms: usual, gainsFromOne, interleavedInGguf } = architectures[config.architecture];
+  const norms = config.norms ?? usual,
+    before = norms !== 'after',
     after = norms !== 'before';
   const gguf = format === 'gguf',
     names = (gguf ? ggufNames : huggingFaceNames)(config.architecture, has);
@@ -177,7 +178,8 @@ function readWeights(
     const load = vector(`${name}.weight`, width);
     return gainsFromOne && !gguf ? then(load, (gains) => gains.map((w) => 1 + w)) : load;
   };
-  const gated = config.attention.outputGate === true;
+  const gated = config.attention.outputGate === 'channel',
+    headGates = config.attention.outputGate === 'head';
   /** Products of one input. */
   type Parts = readonly (readonly [name: string, outputs: number, order?: Reordering | undefined])[];
   const product = (parts: Parts, inputs: number): LazyRead<Matrix> =>
@@ -203,8 +205,10 @@ function readWeights(
     return {
       project: take<ProjectWeights>({
         norm: before ? gain(at.mixerNorm, D) : undefined,
-        qkv: then(product(qkv, D), (all) => (gated ? gatesLast(all) : all)),
-        bias: then(bias(biases.qkv, qkv), (all) => (gated ? gateBiasesLast(all, H * d) : all)),
+        qkv: then(product(headGates ? [...qkv, [at.headGate, H]] : qkv, D), (all) => (gated ? gatesLast(all) : all)),
+        bias: then(bias(biases.qkv, qkv), (all) =>
+          gated ? gateBiasesLast(all, H * d) : headGates ? concatArrays([all, new Float32Array(H)]) : all,
+        ),
         qNorm: qkNorm === 'none' ? undefined : gain(at.qNorm, qkNorm === 'head' ? d : H * d),
         kNorm: qkNorm === 'none' ? undefined : gain(at.kNorm, qkNorm === 'head' ? d : G * d),
         sinks: config.attention.learnedSinks ? vector(at.sinks, H) : undefined,

@@ -69,14 +69,16 @@ const plural = {
   stateSpace: 'state spaces',
 } as const;
 
-/** @throws KvError for a model with a layer that carries a state, which a graph has no input for, or with output gates or learned sinks */
+/** @throws KvError for a model with a layer that carries a state, which a graph has no input for, or with output gates, learned sinks or scaled queries */
 function expectAttention(name: string, config: ModelConfig): void {
   const { layers } = config,
     others = layers - slotLayers(config).length,
     what =
       others > 0
         ? `${plural[config.mixers.find(({ kind }) => kind !== 'attention')!.kind]} in ${others} of ${layers}`
-        : (config.attention.outputGate && 'output gates') || (config.attention.learnedSinks && 'learned sinks');
+        : (config.attention.outputGate && 'output gates') ||
+          (config.attention.learnedSinks && 'learned sinks') ||
+          (config.attention.queryScale && 'queries that are scaled by their position');
   if (what)
     throw new KvError(
       name,

@@ -4,16 +4,22 @@ import type { GpuKernel } from '@kv/gpu';
 /**
  * One element: one number of `heads` heads of `size` from rows of x, to `h * head_step + r * row_step + i`: rows in
  * another layout, such as `[H, m, d]`. `turned`: pairs (i, i + rotary / 2) of every head are rotated by the row's
- * angles, cos and sin `[m, rotary / 2]` (RoFormer, arXiv 2104.09864).
+ * angles, cos and sin `[m, rotary / 2]` (RoFormer, arXiv 2104.09864). `scaled`: every number is multiplied by the row's scale.
  */
 export const heads: (
   turned: boolean,
+  scaled: boolean,
 ) => GpuKernel<
-  'x' | 'cosines' | 'sines' | 'out',
+  'x' | 'cosines' | 'sines' | 'scales' | 'out',
   'x_at' | 'x_stride' | 'heads' | 'size' | 'rotary' | 'head_step' | 'row_step'
-> = variants((turned) => ({
-  id: `model:heads:${turned}`,
-  buffers: { x: 'f32', ...(turned && { cosines: 'f32', sines: 'f32' }), out: ['f32', 'write'] },
+> = variants((turned, scaled) => ({
+  id: `model:heads:${turned}:${scaled}`,
+  buffers: {
+    x: 'f32',
+    ...(turned && { cosines: 'f32', sines: 'f32' }),
+    ...(scaled && { scales: 'f32' }),
+    out: ['f32', 'write'],
+  },
   scalars: {
     x_at: 'u32',
     x_stride: 'u32',
@@ -38,6 +44,6 @@ fn run(index: u32) {
   else if (i < params.rotary) { value = value * cosines[r * half + i - half] + x[from_ + i - half] * sines[r * half + i - half]; }`
       : ''
   }
-  out[h * params.head_step + r * params.row_step + i] = value;
+  out[h * params.head_step + r * params.row_step + i] = value${scaled ? ' * scales[r]' : ''};
 }`,
 }));

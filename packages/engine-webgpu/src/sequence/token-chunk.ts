@@ -1,6 +1,6 @@
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
-import { expectIds } from '@kv/engine';
+import { expectIds, type Angles } from '@kv/engine';
 import type { Decoder } from '@kv/engine';
 import { concatArrays } from '@kv/checkpoints';
 import type { DeviceRunnable } from '../engine.ts';
@@ -45,16 +45,26 @@ export function anglesOf(
             context: { progress },
           },
           positions,
-        ]) => decoder.angles(layer, positions, progress.rotaryLength),
+        ]) => decoder.angles(layer, positions, progress.rotaryLength, progress.shift),
       ),
       [{ rotary }] = own,
       upload = (of: 'cos' | 'sin'): Tensor =>
         commands.upload(concatArrays(own.map((angles) => angles[of])), [count, rotary / 2]);
-    const angles = { rotary, cos: upload('cos'), sin: upload('sin') };
+    const scaled = own.some(({ scales }) => scales),
+      angles = {
+        rotary,
+        cos: upload('cos'),
+        sin: upload('sin'),
+        ...(scaled && { scales: commands.upload(concatArrays(own.map(scalesOf)), [count]) }),
+      };
     known.set(rope, angles);
     return angles;
   };
 }
+
+/** Returns what the queries of rows are multiplied by. */
+const scalesOf = ({ rotary, cos, scales }: Angles): Float32Array =>
+  scales ?? new Float32Array((2 * cos.length) / rotary).fill(1);
 
 /** Returns tokens at positions, with all data to upload. */
 export function chunkOf(caches: DeviceState, commands: Commands, at: Uint32Array, x: Tensor): TokenChunk {

@@ -57,8 +57,9 @@ export interface Decoder<R extends PreparedProgram = Runnable> {
   /**
    * Returns the rotary angles of a layer's queries and keys at these positions; empty without rotary positions.
    * @param length tokens of the sequence. @defaultValue the last position plus 1
+   * @param shift how far these lie below the tokens' positions in the text, by which queries may be scaled. @defaultValue 0
    */
-  angles(layer: number, positions: Uint32Array, length?: number): Angles;
+  angles(layer: number, positions: Uint32Array, length?: number, shift?: number): Angles;
   /** Returns embeddings `[m, D]`. @throws KvError for an id outside the vocabulary. */
   embed(ids: ArrayLike<number>): Float32Array;
   /** Frees the engine's memory. */
@@ -88,7 +89,7 @@ export async function createDecoder<R extends PreparedProgram>(
     vocab,
     embeddingScale,
     layers: count,
-    attention: { softcap, outputGate = false, learnedSinks = false },
+    attention: { softcap, outputGate, queryScale, learnedSinks = false },
   } = config;
   /** Whether programs may be prepared with a layer's attention. */
   const fused =
@@ -163,7 +164,7 @@ export async function createDecoder<R extends PreparedProgram>(
       held = config.tied ? head.stored?.('head') : undefined,
       row = held ?? rowsOf(stored);
     const zeros = (): Float64Array => new Float64Array(count);
-    const ropes = new Map(Array.from(new Set(config.ropes), (rope) => [rope, createAngles(rope)])),
+    const ropes = new Map(Array.from(new Set(config.ropes), (rope) => [rope, createAngles(rope, queryScale)])),
       anglesOf = config.ropes.map((rope) => ropes.get(rope)!); // of the layer's own entry above
     return {
       config,
@@ -173,7 +174,8 @@ export async function createDecoder<R extends PreparedProgram>(
       norm,
       fused,
       rows: { qkv: zeros(), output: zeros(), gateUp: zeros(), down: zeros(), head: 0 },
-      angles: (layer, positions, length = (positions.at(-1) ?? -1) + 1) => anglesOf[layer](positions, length),
+      angles: (layer, positions, length = (positions.at(-1) ?? -1) + 1, shift = 0) =>
+        anglesOf[layer](positions, length, shift),
       embed(ids) {
         const x = new Float32Array(ids.length * D);
         expectIds(ids, vocab);

@@ -2,9 +2,15 @@ import type { Angles } from './program.ts';
 
 /**
  * Applies rotate-half rotary positions (RoFormer, arXiv 2104.09864): pair (i, i + rotary / 2) of every head of a row is
- * rotated by the row's angles; the rest is copied. x `[m, H * d]`, to a new array.
+ * rotated by the row's angles; the rest is copied. With scales all of a row is multiplied by its own, too. x `[m, H * d]`,
+ * to a new array.
  */
-export function turnRows(x: Float32Array, m: number, headDim: number, { rotary, cos, sin }: Angles): Float32Array {
+export function turnRows(
+  x: Float32Array,
+  m: number,
+  headDim: number,
+  { rotary, cos, sin, scales }: Angles,
+): Float32Array {
   const half = rotary / 2,
     width = x.length / m,
     out = x.slice();
@@ -18,7 +24,7 @@ export function turnRows(x: Float32Array, m: number, headDim: number, { rotary, 
         out[at + i] = a * c - b * s;
         out[at + half + i] = b * c + a * s;
       }
-  return out;
+  return scales ? out.map((value, i) => value * scales[Math.floor(i / width)]) : out;
 }
 
 /** Converts rows `[m, H * d]` to the layout of heads, `[H, m, d]`. */

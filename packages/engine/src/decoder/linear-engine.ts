@@ -51,7 +51,8 @@ function step(instruction: Instruction, program: string): Step {
     case 'rope':
       return (read, m, angles) => {
         if (angles === undefined) throw new KvError(program, 'expected the angles of its rows, got none');
-        return turnRows(read(x.id), m, instruction.headDim, angles);
+        const { scales, ...plain } = angles;
+        return turnRows(read(x.id), m, instruction.headDim, instruction.scaled ? angles : plain);
       };
     case 'heads':
       return (read, m) => toHeads(read(x.id), m, instruction.headDim);

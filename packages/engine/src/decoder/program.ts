@@ -38,13 +38,14 @@ export type Instruction =
   /**
    * Rotates every head of a row by the row's position: the first `rotary` numbers (all of them by default) as pairs (i,
    * i + rotary / 2); the rest stay as they are. Layers may rotate by different angles; a layer without positions has no
-   * such instruction.
+   * such instruction. A `scaled` one then multiplies every number by the row's scale, where angles have scales.
    */
   | {
       readonly op: 'rope';
       readonly x: RowsValue;
       readonly headDim: number;
       readonly rotary?: number;
+      readonly scaled?: boolean;
       readonly out: RowsValue;
     }
   /** Rows `[gate | up]` to `activation(gate) * up`; gelu is the tanh form. */
@@ -77,6 +78,8 @@ export interface Angles {
   readonly rotary: number;
   readonly cos: Float32Array;
   readonly sin: Float32Array;
+  /** What the queries of rows are multiplied by, `[m]`; absent where all are 1. */
+  readonly scales?: Float32Array;
 }
 
 /** A program whose weights an engine holds, in a form of its choice. */

@@ -36,7 +36,8 @@ function writer(): {
 
 /**
  * Returns the program before attention: x `[m, D]` to queries `[H, m, d]`, keys and values `[G, m, d]`, unless the layer
- * reads another's slots, and, where heads have an output gate, to gates `[m, H * d]` before their sigmoid.
+ * reads another's slots, and, where heads have an output gate, to gates `[m, H * d]`, or `[m, H]` where a head has one, before
+ * their sigmoid.
  */
 export function projectProgram(
   layer: number,
@@ -47,27 +48,37 @@ export function projectProgram(
     {
       hidden,
       normEps,
-      attention: { outputGate },
+      attention: { outputGate, queryScale },
     } = config,
     { queryHeads: H, kvHeads: G, headDim } = headsOf(config, layer);
   const x = value(hidden),
     { rotary } = config.ropes[layer];
   const fused = write.linear('qkv', write.norm(x, norm, normEps), qkv, bias);
-  const heads = (from: number, count: number, gain: Float32Array | undefined, turn: boolean): RowsValue => {
+  const heads = (
+    from: number,
+    count: number,
+    gain: Float32Array | undefined,
+    turn: boolean,
+    scaled: boolean,
+  ): RowsValue => {
     let part = value(count * headDim);
     instructions.push({ op: 'columns', x: fused, from: from * headDim, out: part });
     part = write.norm(part, gain, normEps);
     if (turn && rotary > 0)
-      instructions.push({ op: 'rope', x: part, headDim, rotary, out: (part = value(part.width)) });
+      instructions.push({
+        ...{ op: 'rope', x: part, headDim, rotary },
+        ...(scaled && { scaled }),
+        out: (part = value(part.width)),
+      });
     const out = value(part.width);
     instructions.push({ op: 'heads', x: part, headDim, out });
     return out;
   };
-  const outputs = [heads(0, H, qNorm, true)],
+  const outputs = [heads(0, H, qNorm, true, queryScale !== undefined)],
     own = keepsSlots(config.mixers[layer]);
-  if (own) outputs.push(heads(H, G, kNorm, true), heads(H + G, G, undefined, false));
+  if (own) outputs.push(heads(H, G, kNorm, true, false), heads(H + G, G, undefined, false, false));
   if (outputGate) {
-    const gate = value(H * headDim);
+    const gate = value(outputGate === 'head' ? H : H * headDim);
     instructions.push({ op: 'columns', x: fused, from: (own ? H + 2 * G : H) * headDim, out: gate });
     outputs.push(gate);
   }

@@ -38,7 +38,7 @@ export interface Projection {
   readonly q: Float32Array;
   readonly k: Float32Array;
   readonly v: Float32Array;
-  /** Gates `[m, H * d]` before their sigmoid, of what heads give, where the model has them. */
+  /** Gates `[m, H * d]` or `[m, H]` before their sigmoid, of what heads give, where the model has them. */
   readonly gate?: Float32Array | undefined;
 }
 
@@ -51,11 +51,12 @@ export interface HostDecoder extends Decoder<HostRunnable> {
   /** Whether `attend` also computes the statistics of windows. */
   readonly attendsWindows: boolean;
   /**
-   * Computes norm, q|k|v and rotation of x `[m, D]` at the tokens' original positions `[m]`.
+   * Computes norm, q|k|v and rotation of x `[m, D]` at the tokens' positions `[m]`.
    * @param length tokens of the sequence, for scalings that depend on it (LongRoPE); constant for a sequence's whole
    * life, or its keys do not fit together. @defaultValue the last position plus 1
+   * @param shift how far these lie below the tokens' positions in the text, by which queries may be scaled. @defaultValue 0
    */
-  project(layer: number, x: Float32Array, positions: Uint32Array, length?: number): Promise<Projection>;
+  project(layer: number, x: Float32Array, positions: Uint32Array, length?: number, shift?: number): Promise<Projection>;
   /** Like `project`, given the angles of the rows' positions. */
   projectBy(layer: number, x: Float32Array, angles: Angles): Promise<Projection>;
   /**
@@ -105,10 +106,12 @@ export function hostDecoder(
     angles,
   } = decoder;
   /** Positions of the last projection, most likely those of the next one too. */
-  let lastPositions: Uint32Array | undefined, lastLength: number | undefined;
+  let lastPositions: Uint32Array | undefined, lastLength: number | undefined, lastShift: number | undefined;
   /** The angles that the next layer most likely rotates by. */
   const ahead = (layer: number): Angles | undefined =>
-    lastPositions !== undefined && layer + 1 < layers.length ? angles(layer + 1, lastPositions, lastLength) : undefined;
+    lastPositions !== undefined && layer + 1 < layers.length
+      ? angles(layer + 1, lastPositions, lastLength, lastShift)
+      : undefined;
   const at = (layer: number): DecoderLayer<HostRunnable> => {
     const found = layers[layer];
     if (found === undefined)
@@ -137,10 +140,10 @@ export function hostDecoder(
     attend: attends,
     attendsWindows,
     ...(rowEngine && { rowEngine }),
-    async project(layer, x, positions, length) {
+    async project(layer, x, positions, length, shift) {
       at(layer);
-      [lastPositions, lastLength] = [positions, length];
-      return projected(layer, x, angles(layer, positions, length));
+      [lastPositions, lastLength, lastShift] = [positions, length, shift];
+      return projected(layer, x, angles(layer, positions, length, shift));
     },
     async projectBy(layer, x, by) {
       lastPositions = undefined;

@@ -76,7 +76,13 @@ async function observe(
         continue;
       }
       const { cache } = copy.layers[l],
-        { q, k, v, gate } = await decoder.project(layer, x, progress.rotations(positions), progress.rotaryLength);
+        { q, k, v, gate } = await decoder.project(
+          layer,
+          x,
+          progress.rotations(positions),
+          progress.rotaryLength,
+          progress.shift,
+        );
       if (kind === 'slots') cache.append(k, v, positions, progress.shift);
       const stride = cache.length,
         columnMax = (largest[l] ??= new Float32Array((reader?.all ?? H) * stride)),

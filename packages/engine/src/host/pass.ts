@@ -94,7 +94,7 @@ export async function pass(
       projected =
         some.length === 0
           ? NOTHING
-          : await decoder.project(layer, given, progress.rotations(some), progress.rotaryLength);
+          : await decoder.project(layer, given, progress.rotations(some), progress.rotaryLength, progress.shift);
     // `live` is only set together with it
     if (kind === 'slots') previous = frozen && copies ? withFrozen(projected, live, m, previous!, headDim) : projected;
     const { q, gate } = projected,
