@@ -1,7 +1,7 @@
 import type { AttentionStats } from '../attention/attention.ts';
 import type { WindowColumns } from '../attention/attention.ts';
 import { layerAttention } from '../attention/layer-attention.ts';
-import { slotModel, type Keeps, type SlotReader } from '../decoder/keeps.ts';
+import type { Keeps, SlotReader } from '../decoder/keeps.ts';
 import type { FeedOptions } from '../memory/feed.ts';
 import type { Projection } from './decoder.ts';
 import { writeState } from './event.ts';
