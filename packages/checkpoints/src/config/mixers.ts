@@ -17,6 +17,8 @@ export interface AttentionMixer extends KvHeads {
    * @defaultValue it has slots of its own
    */
   readonly slotsOf?: number;
+  /** Whether values are what the keys' product gives, before the keys' norm and rotation. @defaultValue false */
+  readonly valuesOfKeys?: boolean;
 }
 
 /** Heads of keys and values; layers of a model may differ in both. */

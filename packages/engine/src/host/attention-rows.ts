@@ -25,10 +25,11 @@ export async function attentionRows(
   try {
     const positions = Uint32Array.from(ids, (_, i) => i);
     let x = decoder.embed(ids);
+    const inputs = await decoder.layerInputs(ids, x);
     for (const [at, { kind, at: l }] of copy.kept.all.slice(0, copy.kept.slots[layer] + 1).entries()) {
       await guard.between({ phase: 'prefill' });
       if (kind === 'state') {
-        x = await decoder.finish(at, x, await decoder.mix(at, x, copy.states.all[l]));
+        x = await decoder.finish(at, x, await decoder.mix(at, x, copy.states.all[l]), undefined, inputs);
         continue;
       }
       const { cache } = copy.layers[l],
@@ -43,6 +44,7 @@ export async function attentionRows(
           x,
           await decoder.attend({ q, queryPositions: positions, cache, counters, ...how }),
           gate,
+          inputs,
         );
         continue;
       }

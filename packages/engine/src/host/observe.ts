@@ -66,10 +66,11 @@ async function observe(
     const positions = Uint32Array.from(ids, (_, i) => progress.length + i),
       out: Observed[] = [];
     let x = decoder.embed(ids);
+    const inputs = await decoder.layerInputs(ids, x);
     for (const [layer, { kind, at: l }] of copy.kept.all.entries()) {
       await context.guard.between({ phase: 'prefill' });
       if (kind === 'state') {
-        x = await decoder.finish(layer, x, await decoder.mix(layer, x, copy.states.all[l]));
+        x = await decoder.finish(layer, x, await decoder.mix(layer, x, copy.states.all[l]), undefined, inputs);
         continue;
       }
       const { cache } = copy.layers[l],
@@ -89,6 +90,7 @@ async function observe(
           ...(!over && { stats: { stride, columnMax } }),
         }),
         gate,
+        inputs,
       );
       const data = new Float32Array(H * n);
       for (let h = 0; h < H; h++) data.set(columnMax.subarray(h * stride, h * stride + n), h * n);

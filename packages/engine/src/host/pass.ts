@@ -37,8 +37,12 @@ export async function pass(
     m = ids.length,
     positions = Uint32Array.from(ids, (_, i) => progress.length + i),
     copies = active.policy.hooks('freeze')[0]?.copies ?? false;
-  let x = decoder.embed(ids),
-    previous: Pick<Projection, 'k' | 'v'> | undefined,
+  let x = decoder.embed(ids);
+  const inputs = await decoder.layerInputs(ids, x),
+    /** What layers take of some rows. */
+    inputsOf = (rows: Uint32Array | undefined): Float32Array | undefined =>
+      inputs && rows ? pick(inputs, rows, inputs.length / m) : inputs;
+  let previous: Pick<Projection, 'k' | 'v'> | undefined,
     /** Rows that the last layer with slots did not freeze; undefined for all. */
     unfrozen: Uint32Array | undefined;
   for (const id of ids) progress.text.push(id);
@@ -47,10 +51,10 @@ export async function pass(
     if (kind === 'state') {
       // rows that the layer below froze stay as they are, but later ones read what they carry on
       const mixed = await decoder.mix(layer, x, caches.states.all[l]);
-      if (unfrozen === undefined) x = await decoder.finish(layer, x, mixed);
+      if (unfrozen === undefined) x = await decoder.finish(layer, x, mixed, undefined, inputs);
       else if (unfrozen.length > 0) {
         const [rows, mixedRows] = [pick(x, unfrozen, hidden), pick(mixed, unfrozen, mixed.length / m)];
-        put(x, unfrozen, hidden, await decoder.finish(layer, rows, mixedRows));
+        put(x, unfrozen, hidden, await decoder.finish(layer, rows, mixedRows, undefined, inputsOf(unfrozen)));
       }
       continue;
     }
@@ -84,6 +88,7 @@ export async function pass(
           gate: fewer && gate ? pick(gate, live, gate.length / m) : gate,
         },
         ...{ at, positions },
+        inputs: inputsOf(frozen ? live : undefined),
       },
       { phase, active, eventFollows: eventFollows || afterLayers !== undefined, ...(seen && { seen }) },
     );
@@ -136,7 +141,15 @@ async function attendLayer(
   caches: HostState,
   l: number,
   x: Float32Array,
-  { q, k, v, gate, at, positions }: Projection & { at: Uint32Array; positions: Uint32Array },
+  {
+    q,
+    k,
+    v,
+    gate,
+    inputs,
+    at,
+    positions,
+  }: Projection & { inputs?: Float32Array | undefined; at: Uint32Array; positions: Uint32Array },
   { phase, active, eventFollows, seen }: Pick<PassOptions, 'phase' | 'active' | 'eventFollows' | 'seen'>,
 ): Promise<Float32Array> {
   const { decoder } = caches,
@@ -172,6 +185,7 @@ async function attendLayer(
             ...(stats && { stats }),
           },
           gate,
+          inputs,
         );
   if (sums && layer.block) addBlock(layer.block, layer, sums.columnSum);
   return out;

@@ -40,9 +40,10 @@ export async function watchLayers(
       const part = ids.slice(from, from + BLOCK),
         positions = Uint32Array.from(part, (_, i) => from + i);
       let x = decoder.embed(part);
+      const inputs = await decoder.layerInputs(part, x);
       for (const [layer, { kind, at: l }] of all.entries()) {
         if (kind === 'state') {
-          x = await decoder.finish(layer, x, await decoder.mix(layer, x, states.all[l]));
+          x = await decoder.finish(layer, x, await decoder.mix(layer, x, states.all[l]), undefined, inputs);
           continue;
         }
         const cache = caches[l],
@@ -62,6 +63,7 @@ export async function watchLayers(
           x,
           await decoder.attend({ q, queryPositions: positions, cache, ...layerAttention(decoder, layer) }),
           gate,
+          inputs,
         );
       }
       hidden?.(decoder.hiddenNorm(x));
