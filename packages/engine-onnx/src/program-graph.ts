@@ -106,13 +106,10 @@ function write(
     case 'gated': {
       const half = (from: number): string =>
         graph.op('Slice', [x, graph.ints(from), graph.ints(from + out.width), graph.ints(1)]);
-      const gate = half(0);
-      const active =
-        instruction.activation === 'gelu'
-          ? graph.contrib('FastGelu', [gate])
-          : graph.op('Mul', [gate, graph.op('Sigmoid', [gate])]);
-      return graph.op('Mul', [active, half(out.width)]);
+      return graph.op('Mul', [activated(graph, instruction.activation, half(0)), half(out.width)]);
     }
+    case 'gatedBy':
+      return graph.op('Mul', [activated(graph, instruction.activation, x), nameOf(instruction.y)]);
     case 'add':
       return graph.op('Add', [x, nameOf(instruction.y)]);
     case 'scale':
@@ -134,3 +131,7 @@ function onlyForHeads({ instructions, outputs }: Program, { id }: RowsValue): bo
   const users = instructions.filter((other) => other.x.id === id || (other.op === 'add' && other.y.id === id));
   return users.length > 0 && users.every(({ op }) => op === 'heads') && !outputs.some((output) => output.id === id);
 }
+
+/** Writes a gate's activation; gelu is the tanh form. */
+const activated = (graph: GraphWriter, activation: 'silu' | 'gelu', x: string): string =>
+  activation === 'gelu' ? graph.contrib('FastGelu', [x]) : graph.op('Mul', [x, graph.op('Sigmoid', [x])]);

@@ -59,9 +59,10 @@ export function runProgram(
           return cells((r, c) => {
             const gate = at(r, c),
               up = at(r, to + c);
-            if (instruction.activation === 'silu') return (gate / (1 + Math.exp(-gate))) * up;
-            return 0.5 * gate * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (gate + 0.044715 * gate ** 3))) * up;
+            return active(instruction.activation, gate) * up;
           });
+        case 'gatedBy':
+          return cells((r, c) => active(instruction.activation, at(r, c)) * values.get(instruction.y.id)![r * to + c]);
         case 'add':
           return cells((r, c) => at(r, c) + values.get(instruction.y.id)![r * to + c]);
         case 'scale':
@@ -80,3 +81,8 @@ export function runProgram(
   }
   return program.outputs.map(({ id }) => values.get(id)!);
 }
+
+const active = (activation: 'silu' | 'gelu', x: number): number =>
+  activation === 'silu'
+    ? x / (1 + Math.exp(-x))
+    : 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3)));

@@ -200,6 +200,8 @@ function computeOf(
         );
     case 'gated':
       return (run) => encodeGated(run.commands, valueIn(run, x), run.m, instruction.activation);
+    case 'gatedBy':
+      throw new KvError('gpu', 'expected a model whose layers take no inputs of their own, got one that has them');
     case 'add': {
       const { y } = instruction;
       if (absorbed?.op === 'linear') return linearOf(absorbed, weights, matrix, absorbed.out.id === y.id ? x.id : y.id);
