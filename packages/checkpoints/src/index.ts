@@ -39,7 +39,16 @@ export { blobsOf, openCheckpoint } from './load/load.ts';
 export type { Checkpoint } from './load/load.ts';
 export { sidecarBlob, sidecarFile, sidecars } from './load/sidecar.ts';
 export { checkpointWeights, shapeWeights } from './load/weights.ts';
-export type { ConvolutionWeights, DeltaWeights, FinishWeights, ProjectWeights, Weights } from './load/weights.ts';
+export { ffnOf } from './config/config.ts';
+export type {
+  ConvolutionWeights,
+  DeltaWeights,
+  FinishWeights,
+  LayerInputWeights,
+  PerLayerWeights,
+  ProjectWeights,
+  Weights,
+} from './load/weights.ts';
 export { builtin } from './read/builtin.ts';
 export { OPEN } from './options.ts';
 export type { OpenOptions } from './options.ts';

@@ -129,22 +129,7 @@ export class BytecodeWriter {
 
   /** Writes activation(gates) * ups of rows `[gates | ups]`. */
   gate(x: BufferSlice, width: number, how: number): BufferSlice {
-    const out = this.#out(width, x),
-      ups = this.columns(x, width),
-      { stride } = out;
-    this.stream.put(
-      ops.gate,
-      how,
-      at(x),
-      x.stride,
-      at(ups),
-      x.stride,
-      at(out),
-      stride,
-      width,
-      modes[this.stream.share],
-    );
-    return out;
+    return this.gatedBy(x, this.columns(x, width), width, how);
   }
 
   /** Writes attention of the rows, whose keys and values are appended to the cache. */
@@ -173,19 +158,24 @@ export class BytecodeWriter {
 
   /** Writes x * sigmoid(gate). */
   outputGate(x: BufferSlice, gate: BufferSlice, width: number): BufferSlice {
-    const out = this.#out(width, x, gate),
-      { share } = this.stream;
+    return this.gatedBy(gate, x, width, sigmoid);
+  }
+
+  /** Writes activation(gates) * ups. */
+  gatedBy(gates: BufferSlice, ups: BufferSlice, width: number, how: number): BufferSlice {
+    const out = this.#out(width, gates, ups),
+      { stride } = out;
     this.stream.put(
       ops.gate,
-      sigmoid,
-      at(gate),
-      gate.stride,
-      at(x),
-      x.stride,
+      how,
+      at(gates),
+      gates.stride,
+      at(ups),
+      ups.stride,
       at(out),
-      out.stride,
+      stride,
       width,
-      modes[share],
+      modes[this.stream.share],
     );
     return out;
   }

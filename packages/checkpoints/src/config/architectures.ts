@@ -4,8 +4,8 @@ export interface Architecture {
   readonly gguf: string;
   /** `model_type` of a config.json, of a model that also reads images, that holds the text model's in `text_config`. */
   readonly within?: string;
-  /** Names of tensors: Llama's, or those of LFM2 or Qwen 3.5. */
-  readonly names: 'llama' | 'lfm2' | 'qwen3_5';
+  /** Names of tensors: Llama's, or those of LFM2, Qwen 3.5 or Gemma 4. */
+  readonly names: 'llama' | 'lfm2' | 'qwen3_5' | 'gemma4';
   /** What some layers have instead of attention. */
   readonly mixer?: 'shortConvolution' | 'gatedDelta';
   /** Whether what heads give is gated; a head's rows of the query product are then followed by those of its gate. */
@@ -14,14 +14,21 @@ export interface Architecture {
   readonly fused: boolean;
   /** Normalisation of q and k before rotation: per head, or over all heads of a token together. */
   readonly qkNorm: 'none' | 'head' | 'projection';
+  /** Whether values are normalised per head, without a gain. */
+  readonly valueNorm: boolean;
+  /**
+   * Whether layers may differ in heads and widths, read the slots of earlier layers, and take inputs of their own; see
+   * layers.ts.
+   */
+  readonly byLayer: boolean;
   /** Where norms are: before attention and the feed-forward layer, after them (before the residual add), or both. */
   readonly norms: 'before' | 'after' | 'around';
   /** Whether Hugging Face checkpoints store gains as w of `1 + w`. GGUF files hold the sum. */
   readonly gainsFromOne: boolean;
   /** Whether embeddings are multiplied by sqrt(D). */
   readonly scaledEmbedding: boolean;
-  /** What scales scores: the head's width or a config field to the power -1/2, or a config field as it is. */
-  readonly scale: 'head' | 'query_pre_attn_scalar' | 'attention_multiplier';
+  /** What scales scores: the head's width or a config field to the power -1/2, a config field as it is, or nothing. */
+  readonly scale: 'one' | 'head' | 'query_pre_attn_scalar' | 'attention_multiplier';
   /** Whether `embedding_multiplier`, `residual_multiplier` and `logits_scaling` are read. */
   readonly multipliers: boolean;
   /** Whether every query head has a learned sink. */
@@ -80,6 +87,7 @@ export type ArchitectureName =
   | 'phi3'
   | 'gemma2'
   | 'gemma3_text'
+  | 'gemma4_text'
   | 'smollm3'
   | 'olmo2'
   | 'granite'
@@ -95,6 +103,8 @@ const llama: Architecture = {
   outputGate: false,
   fused: false,
   qkNorm: 'none',
+  valueNorm: false,
+  byLayer: false,
   norms: 'before',
   gainsFromOne: false,
   scaledEmbedding: false,
@@ -182,6 +192,21 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
     windows: { every: 6 },
     localTheta: 10_000,
     defaults: { normEps: 1e-6, maxPositions: 131_072, tied: true, headDim: 256, window: 4096, theta: 1e6 },
+  },
+  gemma4_text: {
+    ...gemma2,
+    gguf: 'gemma4',
+    within: 'gemma4',
+    names: 'gemma4',
+    qkNorm: 'head',
+    valueNorm: true,
+    byLayer: true,
+    gainsFromOne: false,
+    scale: 'one',
+    softcaps: {},
+    windows: { every: 6 },
+    localTheta: 10_000,
+    defaults: { normEps: 1e-6, maxPositions: 131_072, tied: true, headDim: 256, window: 512, theta: 1e6 },
   },
   smollm3: {
     ...llama,

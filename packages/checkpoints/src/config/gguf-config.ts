@@ -23,6 +23,7 @@ import {
   type Mixer,
   type StateMixer,
 } from './mixers.ts';
+import { mixersByLayer } from './layers.ts';
 import { ggufNames } from './names.ts';
 import { ropesByLayer, yarn, yarnAttention, type RopeConfig, type Yarn } from './rope-config.ts';
 import { missing } from '../format/tensor-file.ts';
@@ -54,7 +55,9 @@ export async function configFromGguf(file: GgufFile): Promise<ModelConfig> {
   const hidden = keys.integer('embedding_length'),
     queryHeads = keys.integer('attention.head_count');
   const layers = layersOf(keys),
-    [kvHeads, attends] = kvHeadsOf(kind, keys, layers, queryHeads),
+    [kvHeads, attends] = kind.byLayer
+      ? [1, new Array<boolean>(layers).fill(true)]
+      : kvHeadsOf(kind, keys, layers, queryHeads),
     headDim = keys.integer('attention.key_length', hidden / queryHeads, mostHeadDim);
   checkHeads(queryHeads, kvHeads, headDim, where);
   const values = keys.integer('attention.value_length', headDim);
@@ -65,28 +68,35 @@ export async function configFromGguf(file: GgufFile): Promise<ModelConfig> {
     embed = `${names.embed}.weight`,
     [vocab] = tensors.get(embed)?.shape ?? [];
   if (vocab === undefined) throw missing(where, embed);
-  const mixers = layerMixers(kind, attends, keys, {
+  const windows = windowsOf(kind, keys, layers),
+    differing = kind.byLayer
+      ? layersOfFile(keys, { queryHeads, headDim, windows, hasValues: (l) => has(`${names.layer(l).v}.weight`) })
+      : undefined;
+  const alike = layerMixers(kind, attends, keys, {
       hidden,
       heads: { kvHeads, headDim },
       bias: has(`${names.layer(attends.indexOf(false)).convolution.input}.bias`),
     }),
+    { mixers = alike } = differing ?? {},
     first = names.layer(attends.indexOf(true));
   const caps = (rest: string): number | undefined =>
     kind.softcaps && keys.has(rest) ? keys.positive(rest) : undefined;
   const bosId = id(metadata, 'bos', vocab, where),
-    windows = windowsOf(kind, keys, layers),
     rope = await ropeOf(file, kind, keys, headDim),
     local =
       kind.localTheta === undefined
         ? undefined
-        : { rotary: rope.rotary, theta: keys.positive('rope.freq_base_swa', kind.localTheta) };
+        : {
+            rotary: kind.byLayer ? keys.integer('rope.dimension_count_swa', rope.rotary) : rope.rotary,
+            theta: keys.positive('rope.freq_base_swa', kind.localTheta),
+          };
   return {
     architecture: name,
     layers,
-    mixers,
     queryHeads,
     hidden,
-    ffn: keys.integer('feed_forward_length'),
+    ...(differing ?? { ffn: keys.integer('feed_forward_length') }),
+    mixers,
     vocab,
     ropes: ropesByLayer(rope, local, windows, turnsOf(kind, keys, mixers)),
     attention: {
@@ -174,6 +184,53 @@ function kvHeadsOf(
     keys.where,
     `${key} must be a number, or ${layers} of the same number${mixer ? ' and 0' : ''}, got ${show(list)}`,
   );
+}
+
+/** Returns what a file says of layers that differ. @throws KvError naming the key that does not fit the layers */
+function layersOfFile(
+  keys: Keys,
+  {
+    queryHeads,
+    headDim,
+    windows,
+    hasValues,
+  }: {
+    readonly queryHeads: number;
+    readonly headDim: number;
+    readonly windows: readonly number[];
+    hasValues(layer: number): boolean;
+  },
+): Pick<ModelConfig, 'mixers' | 'ffn'> & Partial<Pick<ModelConfig, 'ffns' | 'perLayer'>> {
+  const { where, metadata } = keys,
+    layers = windows.length,
+    local = keys.integer('attention.key_length_swa', headDim, mostHeadDim),
+    slides = windows.map(Number.isFinite),
+    shared = keys.integer('attention.shared_kv_layers', 0, layers, 0),
+    perLayer = keys.integer('embedding_length_per_layer_input', 0, undefined, 0);
+  const numbers = (rest: string, fallback?: number): readonly number[] => {
+    const key = keys.key(rest),
+      list = metadata[key];
+    if (!Array.isArray(list)) return new Array<number>(layers).fill(keys.integer(rest, fallback));
+    if (list.length !== layers)
+      throw new KvError(where, `${key} must be a number, or one for each of ${layers} layers, got ${show(list)}`);
+    return list.map((value) => integer({ [key]: value as unknown }, key, where));
+  };
+  const ffns = numbers('feed_forward_length'),
+    kvHeads = numbers('attention.head_count_kv', queryHeads),
+    heads = kvHeads.map((count, l) => ({ kvHeads: count, headDim: slides[l] ? local : headDim }));
+  for (const { kvHeads, headDim } of heads) checkHeads(queryHeads, kvHeads, headDim, where);
+  const values = keys.integer('attention.value_length_swa', local);
+  if (values !== local)
+    throw new KvError(
+      where,
+      `${keys.key('attention.value_length_swa')} must be that of keys (${local}), got ${values}`,
+    );
+  return {
+    mixers: mixersByLayer({ slides, heads, shared, valuesOfKeys: (l) => !hasValues(l) }, where),
+    ffn: ffns[0],
+    ...(ffns.some((width) => width !== ffns[0]) && { ffns }),
+    ...(perLayer > 0 && { perLayer }),
+  };
 }
 
 /** Returns which layers have attention, by the list of those that have not; it counts drafting layers too. */
@@ -268,6 +325,7 @@ function scaleOf(
   { layers, hidden, queryHeads }: Pick<ModelConfig, 'layers' | 'hidden' | 'queryHeads'>,
   headDim: number,
 ): number {
+  if (architectures[name].scale === 'one') return 1;
   const large = (name === 'gemma2' && layers === 46) || (name === 'gemma3_text' && layers === 62);
   return 1 / Math.sqrt(large ? hidden / queryHeads : headDim);
 }
