@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from safetensors.torch import save_file
 from transformers import (
-    AutoModelForCausalLM, AutoModelForImageTextToText, Gemma2Config, Gemma3TextConfig, GraniteConfig, GraniteSWAConfig, Lfm2Config, LlamaConfig, MistralConfig, Olmo2Config, Phi3Config,
+    AutoModelForCausalLM, AutoModelForImageTextToText, Gemma2Config, Gemma3TextConfig, Gemma4Config, Gemma4TextConfig, GraniteConfig, GraniteSWAConfig, Lfm2Config, LlamaConfig, MistralConfig, Olmo2Config, Phi3Config,
     Qwen2Config, Qwen3_5Config, Qwen3_5TextConfig, Qwen3Config, SmolLM3Config,
 )
 
@@ -25,6 +25,11 @@ LLAMA3 = dict(rope_type="llama3", rope_theta=10000.0, factor=8.0, low_freq_facto
 LONGROPE = dict(rope_type="longrope", rope_theta=10000.0, short_factor=[1.0, 1.1, 1.3, 1.7], long_factor=[1.0, 1.5, 3.0, 6.0])
 MROPE = dict(rope_type="default", partial_rotary_factor=0.25, mrope_interleaved=True, mrope_section=[1, 1, 1])
 QWEN35 = dict(vocab_size=64, hidden_size=32, intermediate_size=32, max_position_embeddings=128, bos_token_id=1, eos_token_id=2, pad_token_id=0)
+GEMMA4 = dict(
+    vocab_size=64, hidden_size=32, intermediate_size=40, num_hidden_layers=8, head_dim=12, global_head_dim=24, sliding_window=7, max_position_embeddings=128,
+    layer_types=[kind + "_attention" for kind in ("sliding", "sliding", "full", "sliding", "sliding", "full", "sliding", "full")],
+    bos_token_id=1, eos_token_id=2, pad_token_id=0,
+)
 CONFIGS = {
     "llama": LlamaConfig(**SHAPE, head_dim=16, attention_bias=True, mlp_bias=True, rope_parameters=LLAMA3),
     "mistral": MistralConfig(**SHAPE, head_dim=12, sliding_window=6, rope_parameters=dict(rope_type="default", rope_theta=1e6)),
@@ -104,6 +109,21 @@ CONFIGS = {
         layer_rope_theta=[1e3, 0, 5e5, 1e3], 
         rope_parameters=dict(rope_type="yarn", factor=32.0, beta_fast=32.0, beta_slow=1.0, truncate=False, original_max_position_embeddings=4096, rope_theta=1e4),
     ),
+    # E2B's kind: one KV head, wider heads in layers without a window, the last layers read the slots of earlier ones and are twice as wide, inputs of
+    # each layer's own; windows shorter than a block. A model that reads images and sound as published, and its text alone, with a head of its own.
+    "gemma4": Gemma4Config(
+        text_config=dict(GEMMA4, num_attention_heads=4, num_key_value_heads=1, num_kv_shared_layers=5, use_double_wide_mlp=True, hidden_size_per_layer_input=12,
+                         vocab_size_per_layer_input=64, final_logit_softcapping=30.0),
+        vision_config=dict(hidden_size=8, intermediate_size=12, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=2, head_dim=4, position_embedding_size=16, patch_size=2),
+    ),
+    "gemma4-unshared": Gemma4TextConfig(
+        **GEMMA4, num_attention_heads=6, num_key_value_heads=2, num_kv_shared_layers=0, hidden_size_per_layer_input=4, vocab_size_per_layer_input=64, tie_word_embeddings=False,
+    ),
+    # 31B's kind: values of keys, and other KV heads, in layers without a window; no inputs of layers
+    "gemma4-keys": Gemma4TextConfig(
+        **GEMMA4, num_attention_heads=6, num_key_value_heads=3, num_global_key_value_heads=2, attention_k_eq_v=True, hidden_size_per_layer_input=0, final_logit_softcapping=30.0,
+        use_bidirectional_attention="vision",
+    ),
 }
 # Seeds other than the place in the list: one by which no early query is nearly orthogonal to its keys, whose norm would enlarge the last digit of f32.
 SEEDS = {"qwen3_5": 32}
@@ -120,7 +140,11 @@ def fill(model, seed):
     """Weights that make every part matter: scores far from uniform, gains and biases far from their neutral values; all of them f16 numbers."""
     random = torch.Generator().manual_seed(seed)
     kind = model.config.model_type
-    gemma, qwen35 = kind.startswith("gemma"), kind.startswith("qwen3_5")
+    gemma, qwen35 = kind.startswith("gemma") and not kind.startswith("gemma4"), kind.startswith("qwen3_5")
+    for name, buffer in model.named_buffers():
+        if name.endswith("layer_scalar"):
+            buffer.fill_(0.5 + torch.rand(1, generator=random).half().item())
+            buffer.copy_(buffer.half())
     for name, parameter in model.named_parameters():
         noise = torch.randn(parameter.shape, generator=random)
         if "norm" in name:
@@ -156,11 +180,21 @@ def greedy(model, ids, count=12):
     return {"after": ids, "tokens": out[len(ids):]}
 
 
-def tokenizer():
+def tokenizer(gemma4):
     special = [{"id": i, "content": TOKENS[i], "single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True} for i in range(3)]
     bytes_ = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
     model = {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None, "end_of_word_suffix": None, "fuse_unk": False,
              "byte_fallback": False, "ignore_merges": False, "vocab": {token: i for i, token in enumerate(TOKENS)}, "merges": MERGES}
+    if gemma4:  # its vocabulary is SentencePiece's, with merges and bytes
+        tokens = [token.replace("Ġ", "▁") for token in TOKENS]
+        decoders = [{"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"}]
+        begin = {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+                 "pair": [{"Sequence": {"id": "A", "type_id": 0}}], "special_tokens": {"<s>": {"id": "<s>", "ids": [1], "tokens": ["<s>"]}}}
+        return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": special,
+                "normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": "▁"},
+                "pre_tokenizer": {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": False},
+                "post_processor": begin, "decoder": {"type": "Sequence", "decoders": decoders},
+                "model": {**model, "unk_token": "<unk>", "fuse_unk": True, "byte_fallback": True, "vocab": {token: i for i, token in enumerate(tokens)}}}
     return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": special, "normalizer": None, "pre_tokenizer": bytes_,
             "post_processor": None, "decoder": bytes_, "model": model}
 
@@ -276,7 +310,7 @@ def main(out, *names):
         kept = plain(json.loads(config.to_json_string(use_diff=False)))
         kept["architectures"] = [type(model).__name__]
         (folder / "config.json").write_text(json.dumps(kept, indent=2, sort_keys=True) + "\n")
-        (folder / "tokenizer.json").write_text(json.dumps(tokenizer(), ensure_ascii=False) + "\n")
+        (folder / "tokenizer.json").write_text(json.dumps(tokenizer(text.model_type == "gemma4_text"), ensure_ascii=False) + "\n")
         # A_log is in f32, as published checkpoints have it: the converter takes its exponential in the type that it has.
         tensors = {key: (value if key.endswith("A_log") else value.half()).contiguous() for key, value in model.state_dict().items()}
         if config.tie_word_embeddings:
@@ -286,9 +320,9 @@ def main(out, *names):
         save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
         # The second sequence is shorter than the longest context before LongRoPE's scaling; the others do not depend on the length.
         golden = {"sequences": [logits(model, IDS), logits(model, IDS[:24])]}
-        if config.model_type == "lfm2":  # several blocks of 64 tokens, across which states are carried
+        if config.model_type == "lfm2" or text.model_type == "gemma4_text":  # several blocks of 64 tokens, across which states are carried
             golden["sequences"].append(logits(model, LONG))
-        golden["greedy"] = greedy(model, IDS[:20], 32 if config.model_type.startswith(("lfm2", "qwen3_5", "granite_swa")) else 12)
+        golden["greedy"] = greedy(model, IDS[:20], 32 if config.model_type.startswith(("lfm2", "qwen3_5", "granite_swa", "gemma4")) else 12)
         if name in EXPORTED:
             export_gguf(model, folder / "model.gguf")
         if name == "qwen2":
