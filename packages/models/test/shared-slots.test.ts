@@ -178,7 +178,9 @@ describe('a model of which two layers keep slots and two read them', () => {
     const [ours, theirs] = await Promise.all((await models).map((model) => generate(model, all)));
     expect(ours.report.kept).toEqual(theirs.report.kept);
     expect(ours.tokens).toEqual(theirs.tokens);
-    for (const [i, row] of ours.logits!.entries()) expect(relative(row, theirs.logits![i])).toBeLessThan(2e-5);
+    // a number between two codes may be rounded otherwise
+    const bound = 'cache' in options ? 1e-3 : 2e-5;
+    for (const [i, row] of ours.logits!.entries()) expect(relative(row, theirs.logits![i])).toBeLessThan(bound);
   });
 
   test.each(['snapkv(window=4)', 'h2o(recent=4)', 'view(snapkv(window=2) | topK,budget=8)', 'cpe(budget=12)'])(
