@@ -11,6 +11,7 @@ export {
   deltaChannels,
   headDims,
   headsOf,
+  keepsSlots,
   onlyAttention,
   slotHeads,
   slotLayers,

@@ -39,7 +39,7 @@ export async function run(
       }
       const cache = caches[at],
         projected = await decoder.project(layer, x, positions, start + ids.length);
-      cache.append(projected.k, projected.v, positions);
+      if (kind === 'slots') cache.append(projected.k, projected.v, positions);
       watch?.(layer, projected, positions);
       x = await decoder.finish(
         layer,

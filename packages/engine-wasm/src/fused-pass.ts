@@ -57,7 +57,7 @@ export class FusedPass {
   readonly #pace = { one: 0, tile: YIELD_AFTER };
 
   readonly #eight: boolean;
-  /** Whether the module supports heads of the widths that attention and delta rules have. */
+  /** Whether the module supports heads of the widths that attention and delta rules have, and no slot has several readers. */
   readonly attends: boolean;
 
   /** @param exact whether attention of blocks stays f32, as that of a token always does */
@@ -65,13 +65,14 @@ export class FusedPass {
     [this.pool, this.#decoder, this.#arena] = [pool, decoder, new WeightArena(pool, false)];
     this.store = heapStore(pool);
     const { attention } = decoder.config,
-      { all, slots } = keptLayers(decoder.config),
+      { all, slots, readers } = keptLayers(decoder.config),
       { scale, softcap, windows } = attention;
     this.#eight = !exact;
     const each = cacheBytes(mostKvHeads(slotHeads(decoder.config))),
       ranks = queryRanks(decoder.config);
     this.attends =
       headDims(decoder.config).every((headDim) => headDim % 4 === 0) &&
+      readers.length === readers.flat().length && // queries of several layers read one cache layer by layer
       decoder.layers.every(({ delta }) => !delta || runsDelta(delta));
     this.#mixers = all.map(({ at }, l) => {
       const { convolution, delta, sinks } = decoder.layers[l],

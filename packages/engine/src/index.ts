@@ -52,8 +52,9 @@ export { angleFrequencies, createAngles } from './decoder/angles.ts';
 export { createDecoder, expectIds, layerInputs } from './decoder/decoder.ts';
 export type { Decoder, DecoderLayer, LayerInputs } from './decoder/decoder.ts';
 export { toHeads, turnRows } from './decoder/heads.ts';
-export { keptLayers, slotModel, stateBytes } from './decoder/keeps.ts';
-export type { Keeps, KeptLayers } from './decoder/keeps.ts';
+export { joinHeads, pickHeads, readersOf } from './decoder/joined-heads.ts';
+export { joinedHeads, keptLayers, slotModel, stateBytes } from './decoder/keeps.ts';
+export type { Keeps, KeptLayers, SlotReader } from './decoder/keeps.ts';
 export { referenceEngine } from './decoder/linear-engine.ts';
 export type {
   Angles,
@@ -104,7 +105,7 @@ export { Ledger } from './ledger.ts';
 export type { Bytes } from './ledger.ts';
 export { joinEvents } from './memory/active-policy.ts';
 export type { ActivePolicy, EventResult, EventTimes } from './memory/active-policy.ts';
-export { layersTogether } from './memory/event-groups.ts';
+export { layersTogether, peakOfEvents } from './memory/event-groups.ts';
 export { BatchBarrier, BatchSlot } from './memory/batch-barrier.ts';
 export { spread } from './memory/carried-states.ts';
 export type { CarriedStates } from './memory/carried-states.ts';

@@ -67,13 +67,17 @@ function attention(q: Float64Array, entries: readonly Entry[]): Float64Array {
   return e.data;
 }
 
-export function oracle64(config: ModelConfig, w: Weights64): Oracle64 {
+/** @param slotsOf by layer, the earlier layer whose keys and values it reads @defaultValue its own */
+export function oracle64(config: ModelConfig, w: Weights64, slotsOf: readonly number[] = []): Oracle64 {
   const {
       layers: L,
       normEps,
       ropes: [{ theta }],
     } = config,
     { queryHeads: H, kvHeads: G, headDim: d } = commonHeads(config);
+  const readers = Array.from({ length: L }, (_, own) =>
+    Array.from({ length: L }, (_x, l) => l).filter((l) => (slotsOf[l] ?? l) === own),
+  );
   const cache: Entry[][][] = Array.from({ length: L }, () => Array.from({ length: G }, () => []));
   const queries: Float64Array[][][] = Array.from({ length: L }, () => []),
     plainQueries: Float64Array[][][] = Array.from({ length: L }, () => []);
@@ -115,33 +119,41 @@ export function oracle64(config: ModelConfig, w: Weights64): Oracle64 {
       for (let l = 0; l < L; l++) {
         const at = (part: string): string => `model.layers.${l}.${part}.weight`;
         const h = norm(x, vec(at('input_layernorm')), normEps);
+        const own = slotsOf[l] ?? l,
+          place = readers[own].indexOf(l),
+          several = readers[own].length;
         const [q, k, v] = ['q', 'k', 'v'].map((p) =>
           headNorm(
             biased(times(w[at(`self_attn.${p}_proj`)], h), w[`model.layers.${l}.self_attn.${p}_proj.bias`]),
             w[at(`self_attn.${p}_norm`)],
           ),
         ) as [Float64Array, Float64Array, Float64Array];
-        for (let g = 0; g < G; g++)
+        for (let g = 0; own === l && g < G; g++)
           cache[l][g].push({
             position,
             plain: k.slice(g * d, (g + 1) * d),
             rotation,
             key: turn(k.slice(g * d, (g + 1) * d), rotation, theta),
             value: v.slice(g * d, (g + 1) * d),
-            received: new Array<number>(H / G).fill(0),
+            received: new Array<number>((several * H) / G).fill(0),
           });
         const heads: Float64Array[] = [],
           out = new Float64Array(H * d);
         for (let hh = 0; hh < H; hh++) {
-          const entries = cache[l][Math.floor((hh * G) / H)],
+          const entries = cache[own][Math.floor((hh * G) / H)],
             turned = turn(q.slice(hh * d, (hh + 1) * d), rotation, theta);
           heads.push(turned);
           attention(turned, entries).forEach((a, i) => {
-            entries[i].received[hh % (H / G)] += a;
+            entries[i].received[(place * H) / G + (hh % (H / G))] += a;
             for (let c = 0; c < d; c++) out[hh * d + c] += a * entries[i].value[c];
           });
         }
-        queries[l].push(heads);
+        // a layer's queries are those of all that read its slots: KV head by KV head
+        if (place === 0) queries[own].push([]);
+        const all = queries[own].at(-1)!,
+          before = all.length / G;
+        for (let g = G - 1; g >= 0; g--)
+          all.splice((g + 1) * before, 0, ...heads.slice((g * H) / G, ((g + 1) * H) / G));
         plainQueries[l].push(Array.from({ length: H }, (_, hh) => q.slice(hh * d, (hh + 1) * d)));
         x = sum(x, times(w[at('self_attn.o_proj')], out));
         const y = norm(x, vec(at('post_attention_layernorm')), normEps),

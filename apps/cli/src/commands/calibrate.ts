@@ -48,7 +48,7 @@ async function calibrate(
   if (out !== undefined) checkWritable(resolve(terminal.cwd, out), out);
   await withHostModel(command, terminal, async (model) => {
     const { config, tokenizer, name } = model,
-      { headDim } = commonHeads(config, '--model'),
+      { headDim } = commonHeads(slotModel(config), '--model'),
       {
         attention: { scale },
         maxPositions,
@@ -56,7 +56,7 @@ async function calibrate(
       ids = tokenizer.encode(read).ids.slice(0, Math.min(tokens, maxPositions)),
       by = scale * Math.sqrt(headDim);
     if (ids.length < 16) throw new KvError('--text', `expected at least 16 tokens of ${name}, got ${ids.length}`);
-    const all = fitConstants({ ...slotModel(config), ...commonHeads(config, '--model') }, { sinks });
+    const all = fitConstants({ ...slotModel(config), ...commonHeads(slotModel(config), '--model') }, { sinks });
     await watchLayers(model, ids, {
       queries: (layer, q) =>
         all.queries(

@@ -4,7 +4,16 @@ import { sumOf } from '@kv/core/shared';
 import type { Budget, BudgetPlan } from '@kv/core';
 import { allowanceOf, compile, formNames, planBudgets } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
-import { expectLevelsFit, fitsHeads, layersTogether, policySizes, slotBytes, tokenBytes, waits } from '@kv/engine';
+import {
+  expectLevelsFit,
+  fitsHeads,
+  peakOfEvents,
+  policySizes,
+  slotBytes,
+  slotModel,
+  tokenBytes,
+  waits,
+} from '@kv/engine';
 import type { CacheForm, ModelConfig } from '@kv/models';
 
 /** What a policy makes of the cache of a prompt. */
@@ -28,11 +37,12 @@ export interface CachePrediction {
  */
 export function predictCache(
   policy: CompiledPolicy,
-  config: ModelConfig,
+  model: ModelConfig,
   length: number,
   given: Budget,
   form: CacheForm,
 ): CachePrediction {
+  const config = slotModel(model);
   expectLevelsFit(policy, config);
   const { layers: L, attention } = config,
     heads = slotHeads(config),
@@ -47,13 +57,7 @@ export function predictCache(
     share = events ? sizes.bytesPerSlot / tokenBytes(form, config) : 1,
     left = budgets.map((of, l) => sumOf(of) * slots[l] * share),
     whole = heads.map(({ kvHeads }, l) => kvHeads * length * slots[l]); // a layer with a window holds the whole prompt until its event
-  let peak = sumOf(whole);
-  if (events && !waits(policy)) {
-    const together = layersTogether(config, length, form);
-    peak = 0;
-    for (let l = 0; l < L; l += together)
-      peak = Math.max(peak, sumOf(left.slice(0, l)) + sumOf(whole.slice(l, l + together)));
-  }
+  const peak = events && !waits(policy) ? peakOfEvents(model, { whole, left }, length, form) : sumOf(whole);
   return {
     budget: allowance.slots,
     budgets,

@@ -1,10 +1,10 @@
-import { slotHeads, type Heads } from '@kv/checkpoints';
+import type { Heads } from '@kv/checkpoints';
 import type { AnySignal } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import type { DispatchCost } from '@kv/gpu';
 import { sum } from '@kv/engine-webgpu';
 import type { ShapeCosts } from '@kv/engine-webgpu';
-import { observationPlan } from '@kv/engine';
+import { joinedHeads, observationPlan } from '@kv/engine';
 import type { ModelConfig } from '@kv/models';
 import { providedZeros } from './zero-inputs.ts';
 
@@ -86,8 +86,8 @@ async function sumsShare(
   length: number,
   costs: ShapeCosts,
 ): Promise<SumsShare | undefined> {
-  const heads = slotHeads(config),
-    rows = Math.max(...heads.map(({ kvHeads }) => keptSums(needs, { queryHeads: config.queryHeads, kvHeads })));
+  const heads = joinedHeads(config),
+    rows = Math.max(...heads.map((of) => keptSums(needs, of)));
   if (rows === 0) return undefined;
   const { maxPositions } = config,
     // the sums of four tokens are counted, which need room after the prompt

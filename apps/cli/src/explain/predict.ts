@@ -3,11 +3,12 @@ import { sumOf } from '@kv/core/shared';
 import type { AnySignal, Budget, LevelShares } from '@kv/core';
 import { isState, signalKey } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
-import { deltaChannels, slotLayers, type Mixer, headsOf, slotHeads, slotRows } from '@kv/checkpoints';
+import { deltaChannels, slotLayers, slotRows, type Mixer } from '@kv/checkpoints';
 import { planGpu } from '@kv/gpu';
 import { shapeCosts } from '@kv/engine-webgpu';
 import type { ShapeCosts } from '@kv/engine-webgpu';
 import {
+  joinedHeads,
   keyValueBytes,
   predictViews,
   slotModel,
@@ -18,6 +19,7 @@ import {
   windowOf,
 } from '@kv/engine';
 import type { CacheForm, CacheUsage, ModelConfig } from '@kv/models';
+import { sharedTexts } from '../cache-text.ts';
 import { hostOnly } from '../engine.ts';
 import { otherForms, predictCache, type OtherForm } from './cache-bytes.ts';
 import { keptSums, onDevice } from './device-cost.ts';
@@ -94,22 +96,19 @@ export async function predict(
   costs?: ShapeCosts,
 ): Promise<Prediction> {
   const config = slotModel(model),
-    { layers: L, queryHeads: H, maxPositions } = config,
-    heads = slotHeads(config),
-    width = sumOf(heads.map(({ headDim }) => headDim)); // of a head, all layers together
+    { layers: L, maxPositions } = config,
+    heads = joinedHeads(config),
+    width = sumOf(heads.map(({ queryHeads, headDim }) => queryHeads * headDim)); // of a query, all layers together
   if (length > maxPositions)
     throw new KvError('--length', `expected at most ${maxPositions} tokens, the context of the model, got ${length}`);
-  const { budget, budgets, plan, events, before, after, peak } = predictCache(policy, config, length, given, form),
+  const { budget, budgets, plan, events, before, after, peak } = predictCache(policy, model, length, given, form),
     held = Array.from({ length: L }, (_, l) => Math.min(length, config.attention.windows[l] ?? Infinity));
   const window = Math.max(0, ...policy.needs.map(windowOf)),
-    passing =
-      H *
-      policy.needs.filter(({ id, cost, provide }) => cost === 'pass' && !provide && id !== 'attention.accumulated')
-        .length,
-    statistics = sumOf(
-      held.map((n, l) => n * (keptSums(policy.needs, { queryHeads: H, kvHeads: heads[l].kvHeads }) + passing)),
-    );
-  const prefill = length * perToken(model) + H * width * length * (length + 1);
+    passing = policy.needs.filter(
+      ({ id, cost, provide }) => cost === 'pass' && !provide && id !== 'attention.accumulated',
+    ).length,
+    statistics = sumOf(held.map((n, l) => n * (keptSums(policy.needs, heads[l]) + heads[l].queryHeads * passing)));
+  const prefill = length * perToken(model) + width * length * (length + 1);
   const question = { length, budget, events, multiplyAdds: prefill };
   const views = viewsActing(policy, 'decode').length > 0 ? readByViews(policy, config, length, form) : undefined;
   const { device, calls } = await onDevice(policy, config, question, costs ?? (await plannedCosts(model)));
@@ -131,16 +130,16 @@ export async function predict(
         : []),
       ...(plan?.notes ?? []),
       ...windowNotes(config, length),
-      ...stateNotes(model),
+      ...layerNotes(model),
     ],
     cache: { form, bytesPerToken: tokenBytes(form, config) },
     ...(policy.levels && { levels: policy.levels }),
-    otherForms: otherForms(policy, config, length, given, form),
+    otherForms: otherForms(policy, model, length, given, form),
     bytes: {
       before,
       after,
       peak,
-      rings: window === 0 ? 0 : window * (H * width * 4 + 4 * L),
+      rings: window === 0 ? 0 : window * (width * 4 + 4 * L),
       statistics: statistics * 4,
       pieceNumbers: pieceBytes(policy, config, length),
       layerStates: stateBytes(model),
@@ -151,13 +150,13 @@ export async function predict(
     },
     multiplyAdds: {
       prefill,
-      passes: H * width * length * window,
-      tokenBefore: perToken(model) + 2 * H * sumOf(held.map((n, l) => n * heads[l].headDim)),
+      passes: width * length * window,
+      tokenBefore: perToken(model) + 2 * sumOf(held.map((n, l) => n * heads[l].queryHeads * heads[l].headDim)),
       tokenAfter:
         perToken(model) +
         (views
-          ? (2 * width * views.slots) / L + views.numbers
-          : 2 * H * sumOf(budgets.map((of, l) => (sumOf(of) * heads[l].headDim) / heads[l].kvHeads))),
+          ? (2 * sumOf(heads.map(({ headDim }) => headDim)) * views.slots) / L + views.numbers
+          : 2 * sumOf(budgets.map((of, l) => (sumOf(of) * heads[l].queryHeads * heads[l].headDim) / heads[l].kvHeads))),
     },
     ...(views !== undefined && { views }),
     operations: countsOf(calls.filter((name) => name !== 'from')),
@@ -174,18 +173,24 @@ function readByViews(
 ): Required<Prediction>['views'] {
   const {
       layers,
-      queryHeads,
       attention: { windows },
     } = config,
+    heads = joinedHeads(config),
     length = promptLength + 1,
-    pair = sumOf(slotHeads(config).map(({ headDim }) => keyValueBytes(form, headDim))) / layers,
+    pair = sumOf(heads.map(({ headDim }) => keyValueBytes(form, headDim))) / layers,
     seen = Array.from({ length: layers }, (_, l) => Math.min(length, windows[l] ?? Infinity)),
     places = seen.map((slots, layer) => ({
-      ...{ layer, layers, ...headsOf(config, layer), step: 1, promptLength, length, slots },
-      ...{ aligned: true, budget: slots, selectRows: queryHeads },
+      ...{ layer, layers, ...heads[layer], step: 1, promptLength, length, slots },
+      ...{ aligned: true, budget: slots, selectRows: heads[layer].queryHeads },
     })),
     reads = predictViews(policy, places);
-  return reads ? { ...reads, of: queryHeads * sumOf(seen), bytes: pair * reads.slots + 4 * reads.numbers } : null;
+  return reads
+    ? {
+        ...reads,
+        of: sumOf(seen.map((n, l) => n * heads[l].queryHeads)),
+        bytes: pair * reads.slots + 4 * reads.numbers,
+      }
+    : null;
 }
 
 /** Notes on layers with sliding windows, which hold less than the prompt under any policy. */
@@ -197,13 +202,16 @@ function windowNotes({ layers, attention: { windows } }: ModelConfig, length: nu
 }
 
 /** Notes on layers that keep no slots. */
-function stateNotes({ layers, mixers }: ModelConfig): readonly string[] {
-  const slots = slotLayers({ mixers }).length;
+function layerNotes(config: ModelConfig): readonly string[] {
+  const { layers } = config,
+    slots = slotLayers(config).length,
+    others = [
+      ...(stateBytes(config) > 0 ? ['others carry a state of fixed size'] : []),
+      ...sharedTexts(config).map((text) => `${text}, all of whose queries count in its scores`),
+    ];
   return slots === layers
     ? []
-    : [
-        `${slots} of ${layers} layers keep slots, and the policy sees these alone: the others carry a state of fixed size`,
-      ];
+    : [`${slots} of ${layers} layers keep slots, and the policy sees these alone: ${others.join('; ')}`];
 }
 
 function countsOf(names: readonly string[]): Readonly<Record<string, number>> {
@@ -249,10 +257,12 @@ function passesOf({ needs }: CompiledPolicy, window: number): readonly string[] 
 const partsRead = ({ needs }: CompiledPolicy): number =>
   new Set(needs.flatMap(({ id }) => (id === 'keys' ? 'keys' : id.startsWith('values') ? 'values' : []))).size;
 
-function pieceBytes({ needs }: CompiledPolicy, { layers, queryHeads, mixers }: ModelConfig, length: number): number {
+function pieceBytes({ needs }: CompiledPolicy, config: ModelConfig, length: number): number {
+  const { layers } = config,
+    query = sumOf(joinedHeads(config).map(({ queryHeads }) => queryHeads));
   return needs.filter(isState).reduce((sum, signal) => {
     const { kind, rows, width = 1 } = signal.state,
       columns = { slot: length, position: length, unit: 1, sequence: width }[kind];
-    return sum + 4 * columns * { query: layers * queryHeads, kv: slotRows({ mixers }), layer: layers, model: 1 }[rows];
+    return sum + 4 * columns * { query, kv: slotRows(config), layer: layers, model: 1 }[rows];
   }, 0);
 }

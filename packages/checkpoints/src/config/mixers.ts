@@ -17,6 +17,11 @@ export interface AttentionMixer extends KvHeads {
    * @defaultValue it has slots of its own
    */
   readonly slotsOf?: number;
+  /**
+   * Query heads of all layers that read its slots, in the configuration that policies see, where these layers are one.
+   * @defaultValue those of the configuration
+   */
+  readonly queryHeads?: number;
   /** Whether values are what the keys' product gives, before the keys' norm and rotation. @defaultValue false */
   readonly valuesOfKeys?: boolean;
 }
@@ -104,14 +109,16 @@ export const slotRows = (config: Mixers): number => slotHeads(config).reduce((su
  * @throws KvError for a model whose layers differ
  */
 export function commonHeads(config: Mixers & Pick<Heads, 'queryHeads'>, name = 'model'): Heads {
-  const [{ kvHeads, headDim }, ...others] = slotHeads(config);
+  const [first, ...others] = slotLayers(config).map((layer) => headsOf(config, layer)),
+    { queryHeads, kvHeads, headDim } = first,
+    text = (of: Heads): string => `${of.queryHeads} query and ${of.kvHeads} KV heads of ${of.headDim} channels`;
   for (const other of others)
-    if (other.kvHeads !== kvHeads || other.headDim !== headDim)
+    if (other.queryHeads !== queryHeads || other.kvHeads !== kvHeads || other.headDim !== headDim)
       throw new KvError(
         name,
-        `expected a model whose layers have the same heads, got ${kvHeads} KV heads of ${headDim} channels and ${other.kvHeads} of ${other.headDim}`,
+        `expected a model whose layers have the same heads, got ${text(first)} and ${text(other)}`,
       );
-  return { queryHeads: config.queryHeads, kvHeads, headDim };
+  return first;
 }
 
 /** Returns the different widths of heads in a model. */
@@ -124,7 +131,7 @@ export function headsOf({ queryHeads, mixers }: Mixers & Pick<Heads, 'queryHeads
   const mixer = mixers[layer];
   if (mixer?.kind !== 'attention')
     throw new KvError('model', `expected layer ${layer} to have attention, got ${mixer?.kind ?? 'no such layer'}`);
-  return { queryHeads, kvHeads: mixer.kvHeads, headDim: mixer.headDim };
+  return { queryHeads: mixer.queryHeads ?? queryHeads, kvHeads: mixer.kvHeads, headDim: mixer.headDim };
 }
 
 /** Returns the numbers of a layer's state; 0 for a layer that keeps slots. */

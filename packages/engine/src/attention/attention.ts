@@ -14,6 +14,11 @@ import { plainEngine } from './plain.ts';
 export interface AttentionStats {
   readonly stride: number;
   /**
+   * Where statistics are of the heads of several layers, of which one attends: the number of all heads, and the row of
+   * each head that attends. @defaultValue the heads that attend, in order
+   */
+  readonly among?: HeadsAmong | undefined;
+  /**
    * += the probability that each slot receives, over the queries (summed in f64 within a call). A row of `[G, stride]`
    * sums all of its query heads.
    */
@@ -22,6 +27,14 @@ export interface AttentionStats {
   readonly columnMax?: Float32Array;
   /** Statistics of the last queries only, in addition to those of all queries. */
   readonly windows?: readonly WindowColumns[];
+}
+
+/** Some query heads among all that read a layer's slots. */
+export interface HeadsAmong {
+  /** All heads. */
+  readonly all: number;
+  /** The place of each of these heads. */
+  readonly rows: Uint32Array;
 }
 
 /** A statistic of the last queries of a call. */
@@ -155,7 +168,8 @@ function rows(
   const m = queryPositions.length;
   const group = heads / cache.heads;
   const hide = hider(visible, cache, heads),
-    { windows = [], stride = 0 } = stats ?? {},
+    { windows = [], stride = 0, among } = stats ?? {},
+    all = among?.all ?? heads,
     parts = partsOf(windows, m),
     weighed = windows.flatMap(({ of, queries, columns }) =>
       of === undefined || of === 'max' ? [] : { of, columns, first: m - queries, sums: new Float64Array(stride) },
@@ -167,7 +181,8 @@ function rows(
     const seen = Uint32Array.from(queryPositions, (p) => countBelow(positions, p + 1));
     engine.open(cache.read('keys', g), out && cache.read('values', g), n, d, m);
     for (let h = g * group; h < (g + 1) * group; h++) {
-      const sink = sinks?.[h] ?? -Infinity;
+      const sink = sinks?.[h] ?? -Infinity,
+        row = among?.rows[h] ?? h;
       for (const [first, last] of parts) {
         const inside = windows.filter(({ queries }) => first >= m - queries),
           maxima = stats?.columnMax !== undefined || inside.some(({ of }) => of === 'max'),
@@ -191,13 +206,13 @@ function rows(
         }
         if (stats === undefined) continue;
         const { sum, max } = engine.takeColumns(n);
-        addColumns(stats, heads, h, sum, max);
+        addColumns(stats, all, row, sum, max);
         for (const { of, columns } of inside)
-          if (of === undefined) addColumns({ stride: stats.stride, columnSum: columns }, heads, h, sum, undefined);
-          else if (of === 'max') addColumns({ stride: stats.stride, columnMax: columns }, heads, h, undefined, max);
+          if (of === undefined) addColumns({ stride: stats.stride, columnSum: columns }, all, row, sum, undefined);
+          else if (of === 'max') addColumns({ stride: stats.stride, columnMax: columns }, all, row, undefined, max);
       }
       for (const { columns, sums } of weighed) {
-        addColumns({ stride, columnSum: columns }, heads, h, sums, undefined);
+        addColumns({ stride, columnSum: columns }, all, row, sums, undefined);
         sums.fill(0);
       }
     }

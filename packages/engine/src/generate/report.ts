@@ -1,4 +1,5 @@
 import { expectObject, runGuarded, runFreeze } from '@kv/core/engine';
+import { sumOf } from '@kv/core/shared';
 import { numbersOf } from '../host/event.ts';
 import { evicts, mostOf } from '../memory/active-policy.ts';
 import { sizesAt } from '../memory/budget-sizes.ts';
@@ -61,6 +62,7 @@ export function report(
     { mostSlots, unreachable } = memory.progress,
     { context, observers } = memory.caches,
     { budget, last, prompt } = active;
+  const contexts = Array.from({ length: memory.slots.layers }, (_, l) => memory.slots.layerContext(l, active));
   return {
     policy: named(prompt ?? active),
     ...(prompt && { decodePolicy: named(active) }),
@@ -82,8 +84,9 @@ export function report(
     ...(observer &&
       observers && {
         certificates: concluded(observer, {
-          heads: sequence.model.config.queryHeads,
-          layers: memory.slots.layers,
+          // the mean of layers, where some slots are read by the heads of several
+          heads: sumOf(contexts.map(({ queryHeads }) => queryHeads)) / contexts.length,
+          layers: contexts.length,
           steps: counts.steps,
           frozen: frozen(sequence),
           total: (id) => observers.total(id),

@@ -3,6 +3,7 @@ import { attend } from '../attention/attention.ts';
 import type { Attend, AttendOptions } from '../attention/attention.ts';
 import { layerInputs } from '../decoder/decoder.ts';
 import type { Decoder, DecoderLayer, RowCounts } from '../decoder/decoder.ts';
+import { keepsSlots } from '@kv/checkpoints';
 import type { Angles, Engine, Runnable } from '../decoder/program.ts';
 import { rmsNorm } from '../decoder/rows.ts';
 import { gatedDelta } from '../decoder/gated-delta.ts';
@@ -31,7 +32,7 @@ export interface HostEngine extends Engine<HostRunnable> {
 
 /**
  * Queries `[H, m, d]`, keys and values `[G, m, d]` of m tokens in one layer, f32; queries and keys are rotated by their
- * position.
+ * position. Keys and values of a layer that reads another's slots are empty.
  */
 export interface Projection {
   readonly q: Float32Array;
@@ -100,6 +101,9 @@ export interface HostDecoder extends Decoder<HostRunnable> {
   logits(x: Float32Array): Promise<Float32Array>;
 }
 
+/** Keys or values of a layer that has none. */
+const none = new Float32Array(0);
+
 /**
  * Returns a decoder's arithmetic on the host, with its engine's attention.
  * @throws KvError, from its methods, for a layer that does not exist
@@ -144,7 +148,8 @@ export function hostDecoder(
     const { project } = at(layer),
       m = x.length / D;
     note(layer, m, 'qkv');
-    const [q, k, v, gate] = await project.run([x], m, by);
+    const [q, ...rest] = await project.run([x], m, by),
+      [k, v, gate] = keepsSlots(decoder.config.mixers[layer]) ? rest : [none, none, ...rest];
     return { q, k, v, gate };
   };
   return {

@@ -91,13 +91,17 @@ export function keptPositions({ cache: { positions, capacity, lengths, heads } }
 const levelsOf = (cache: LayerCache): readonly Uint8Array[] =>
   cache.levels() ?? Array.from(cache.lengths, (n) => new Uint8Array(n).fill(levelOf(cache.form)));
 
-/** Stores an event's or a step's new state. */
+/**
+ * Stores new state of an event, a step or a view.
+ * @param rows the query heads that a view has, if they are not all that read the layer's slots
+ */
 export async function writeState(
   needs: readonly AnySignal[],
   state: ReadonlyMap<string, Parameters<Backend['read']>[0][number]>,
   own: StateStore,
   shared: StateStore,
   backend: Backend,
+  rows?: Uint32Array,
 ): Promise<void> {
   if (state.size === 0) return;
   const entries = [...state];
@@ -105,7 +109,7 @@ export async function writeState(
   for (const [i, [id]] of entries.entries()) {
     // the boundary lets only declared states through
     const signal = needs.find((s): s is State => isState(s) && s.id === id)!;
-    (signal.state.rows === 'model' ? shared : own).write(signal, values[i]);
+    (signal.state.rows === 'model' ? shared : own).write(signal, values[i], rows);
   }
 }
 

@@ -2,11 +2,12 @@ import { KvError } from '@kv/core';
 import { limitOperations } from '@kv/core/engine';
 import { range } from '@kv/core/shared';
 import type { AnySignal, Backend } from '@kv/core';
-import { headsOf } from '@kv/checkpoints';
+import type { Heads } from '@kv/checkpoints';
 import { layerAttention } from '../attention/layer-attention.ts';
 import type { Store } from '../cache/storage.ts';
 import { rotator } from '../cache/rotate.ts';
-import { keptLayers, slotModel, type KeptLayers } from '../decoder/keeps.ts';
+import { joinHeads, readersOf } from '../decoder/joined-heads.ts';
+import { joinedHeads, keptLayers, slotModel, type KeptLayers, type SlotReader } from '../decoder/keeps.ts';
 import { greedy } from '../sampling.ts';
 import { joinEvents } from '../memory/active-policy.ts';
 import type { ActivePolicy, EventResult } from '../memory/active-policy.ts';
@@ -25,7 +26,7 @@ import type { HostDecoder } from './decoder.ts';
 import { keptPositions, numbersOf, runHostEvent } from './event.ts';
 import { DecodedLayer } from './decoded-layer.ts';
 import { HiddenNumbers } from './hidden.ts';
-import type { HostState } from './host-state.ts';
+import type { HostState, SignalOptions } from './host-state.ts';
 import { LayerMemory } from './layer.ts';
 import { LayerStates } from './layer-states.ts';
 import { runHostProviders } from './observe.ts';
@@ -33,7 +34,7 @@ import { pass } from './pass.ts';
 import type { PassOptions } from './pass.ts';
 import { commonOf, reader } from './provide.ts';
 import type { EventSignals } from './provide.ts';
-import { beforeEvent, showViews } from './show-observer.ts';
+import { beforeEvent, showViews, type ViewsSeen } from './show-observer.ts';
 import { runStepHooks } from './step-hooks.ts';
 import { StateStore } from './store.ts';
 import type { ViewSelection } from './visibility.ts';
@@ -69,6 +70,8 @@ export class HostCaches implements SequenceCaches, HostState {
   readonly #passes: TokenPasses;
   readonly #snapshots: number;
   readonly kept: KeptLayers;
+  /** Heads of its layers, as policies see them. */
+  readonly #heads: readonly Heads[];
   layers: readonly LayerMemory[];
   states: LayerStates;
   /** State of rows `model`. */
@@ -107,7 +110,8 @@ export class HostCaches implements SequenceCaches, HostState {
     [this.decoder, this.#passes, this.#decoded] = [decoder, passes, new DecodedLayer(ledger)];
     this.kept = keptLayers(config);
     this.#snapshots = snapshots;
-    this.layers = this.kept.slots.map((layer) => new LayerMemory(headsOf(config, layer), ledger, { store, form }));
+    this.#heads = joinedHeads(config);
+    this.layers = this.#heads.map((heads) => new LayerMemory(heads, ledger, { store, form }));
     this.states = new LayerStates(this.kept.states, snapshots, ledger, store);
     this.shared = new StateStore({ queryHeads: config.queryHeads, kvHeads: 1 }, ledger, store); // of rows `model`
     this.slots = new SlotCounts(this.context, {
@@ -123,8 +127,7 @@ export class HostCaches implements SequenceCaches, HostState {
       ledger,
       progress,
     } = this.context;
-    for (const [l, layer] of this.layers.entries())
-      layer.observe(observationPlan(signals), headsOf(config, this.kept.slots[l]), ledger);
+    for (const [l, layer] of this.layers.entries()) layer.observe(observationPlan(signals), this.#heads[l], ledger);
     if (signals.some((signal) => signal.hidden))
       this.hidden ??= new HiddenNumbers(progress.length, config.hidden, ledger);
   }
@@ -137,14 +140,14 @@ export class HostCaches implements SequenceCaches, HostState {
 
   reader(
     layer: number,
-    provided: ReadonlyMap<string, unknown> = new Map(),
-    common?: EventSignals,
+    { provided = new Map(), common, reader: one }: SignalOptions = {},
   ): (signal: AnySignal) => unknown {
     const { shared, decoder, context } = this,
       { progress, counters, backend, model } = context,
       { embeddings } = model,
       config = slotModel(model.config),
-      at = this.kept.slots[layer];
+      at = one?.layer ?? this.kept.slots[layer],
+      readers = one ? undefined : readersOf(this.kept, layer);
     return reader({
       memory: this.layers[layer],
       shared,
@@ -156,9 +159,18 @@ export class HostCaches implements SequenceCaches, HostState {
       decoded: this.#decoded,
       attention: layerAttention(decoder, at),
       rowEngine: decoder.rowEngine,
-      queryHeads: config.queryHeads,
+      queryHeads: this.#heads[layer].queryHeads,
       embeddings,
-      outputWeight: () => decoder.outputWeight(at),
+      heads: one?.rows,
+      outputWeight: () =>
+        readers
+          ? joinHeads(
+              readers.map((reader) => decoder.outputWeight(reader.layer)),
+              readers,
+              config.hidden,
+              this.layers[layer].cache.headDim,
+            )
+          : decoder.outputWeight(at),
       rope: {
         rotary: config.ropes[layer].rotary,
         angles: (p) => decoder.angles(at, progress.rotations(p), progress.rotaryLength),
@@ -185,18 +197,16 @@ export class HostCaches implements SequenceCaches, HostState {
   }
 
   async snapshot(): Promise<CacheSnapshot> {
-    const { config } = this.context.model;
     return {
-      layers: this.layers.map((layer) => layer.saved(config)),
+      layers: this.layers.map((layer, l) => layer.saved(this.#heads[l])),
       carried: this.states.saved(),
       states: this.shared.saved(),
     };
   }
 
   restore({ layers, carried = [], states }: CacheSnapshot): void {
-    const { model, ledger } = this.context;
-    for (const [l, layer] of layers.entries())
-      this.layers[l].restore(layer, headsOf(model.config, this.kept.slots[l]), ledger);
+    const { ledger } = this.context;
+    for (const [l, layer] of layers.entries()) this.layers[l].restore(layer, this.#heads[l], ledger);
     this.states.restore(carried);
     for (const state of states) this.shared.restore(state);
   }
@@ -206,8 +216,8 @@ export class HostCaches implements SequenceCaches, HostState {
   }
 
   async pass(ids: readonly number[], options: Omit<FeedOptions, 'evict'>, evict?: LayerEviction): Promise<FeedResult> {
-    const events: EventResult[] = [],
-      seen = new Map<number, readonly ViewSelection[]>(),
+    const events = new Map<number, EventResult>(),
+      seen: ViewsSeen = new Map(),
       { backend } = this.context,
       { batch } = options;
     if (evict && backend.lasting) this.#common = commonOf(backend);
@@ -216,13 +226,13 @@ export class HostCaches implements SequenceCaches, HostState {
         ...options,
         ...(this.#observer &&
           options.phase === 'decode' && {
-            seen: (l: number, visible: readonly ViewSelection[]) => {
-              seen.set(l, visible);
+            seen: (l: number, visible: readonly ViewSelection[], reader?: SlotReader) => {
+              seen.set(l, [...(seen.get(l) ?? []), { visible, reader }]);
             },
           }),
         ...(evict && {
           afterLayers: async (layers: readonly number[]) => {
-            events.push(await evict.run(layers));
+            events.set(layers[0], await evict.run(layers));
             if (evict.freeObservations) for (const l of layers) this.layers[l].stopObserving();
           },
         }),
@@ -234,7 +244,9 @@ export class HostCaches implements SequenceCaches, HostState {
     batch?.leave();
     if (this.#observer && seen.size > 0) await showViews(this.#observer, this, seen);
     const output = hostOutput(logits);
-    return evict ? { output, event: joinEvents(events) } : { output };
+    // a layer whose slots others read comes after them
+    const inOrder = [...events].sort(([a], [b]) => a - b).map(([, event]) => event);
+    return evict ? { output, event: joinEvents(inOrder) } : { output };
   }
 
   runStepHooks(active: ActivePolicy): Promise<void> {
@@ -249,7 +261,7 @@ export class HostCaches implements SequenceCaches, HostState {
     const subjects = layers.map((l, i) => ({
       at: slots.layerContext(l, active),
       memory: this.layers[l],
-      read: this.reader(l, given[i], common),
+      read: this.reader(l, { provided: given[i], common }),
     }));
     const show = this.#observer && (await beforeEvent(this.#observer, this, layers));
     const result = await runHostEvent(active.policy, subjects, plan, {
@@ -280,7 +292,7 @@ export class HostCaches implements SequenceCaches, HostState {
     const { layers, states, shared, context } = this,
       copy = this.empty(context.progress.fork(upTo)),
       { ledger } = copy.context;
-    copy.layers = layers.map((layer, l) => layer.fork(headsOf(context.model.config, this.kept.slots[l]), ledger, upTo));
+    copy.layers = layers.map((layer, l) => layer.fork(this.#heads[l], ledger, upTo));
     copy.states.destroy();
     copy.states = states.fork(ledger, upTo, context.progress.length);
     copy.shared = shared.fork(ledger);

@@ -1,8 +1,10 @@
 import type { CompiledPolicy } from '@kv/core/engine';
+import { range } from '@kv/core/shared';
 import { attentionWeights } from '../attention/attention.ts';
 import type { AttendOptions } from '../attention/attention.ts';
 import { layerAttention } from '../attention/layer-attention.ts';
-import { slotModel } from '../decoder/keeps.ts';
+import { pickHeads } from '../decoder/joined-heads.ts';
+import type { SlotReader } from '../decoder/keeps.ts';
 import { makeRoom } from '../memory/make-room.ts';
 import { runProviders } from '../memory/providers.ts';
 import { attentionRows, rowsOf } from './attention-rows.ts';
@@ -59,42 +61,44 @@ async function observe(
   const copy = caches.fork(),
     { decoder, context } = caches,
     { progress } = copy.context,
-    config = slotModel(context.model.config),
-    { queryHeads: H } = config;
+    { queryHeads: H } = context.model.config;
   try {
     makeRoom(copy, ids.length, 'observeMax');
     const positions = Uint32Array.from(ids, (_, i) => progress.length + i),
-      out: Observed[] = [];
+      out: Observed[] = [],
+      /** The largest weights of each layer, of all heads that read its slots. */
+      largest: Float32Array[] = [];
     let x = decoder.embed(ids);
     const inputs = await decoder.layerInputs(ids, x);
-    for (const [layer, { kind, at: l }] of copy.kept.all.entries()) {
+    for (const [layer, { kind, at: l, reader }] of copy.kept.all.entries()) {
       await context.guard.between({ phase: 'prefill' });
       if (kind === 'state') {
         x = await decoder.finish(layer, x, await decoder.mix(layer, x, copy.states.all[l]), undefined, inputs);
         continue;
       }
       const { cache } = copy.layers[l],
-        n = cache.length,
         { q, k, v, gate } = await decoder.project(layer, x, progress.rotations(positions), progress.rotaryLength);
-      cache.append(k, v, positions, progress.shift);
+      if (kind === 'slots') cache.append(k, v, positions, progress.shift);
       const stride = cache.length,
-        columnMax = new Float32Array(H * stride),
+        columnMax = (largest[l] ??= new Float32Array((reader?.all ?? H) * stride)),
         attention = { q, queryPositions: positions, cache, ...layerAttention(decoder, layer) };
-      if (over) addLargest(columnMax, { ...attention, engine: decoder.rowEngine }, decoder.readLengths(layer, x));
+      if (over)
+        addLargest(columnMax, { ...attention, engine: decoder.rowEngine }, decoder.readLengths(layer, x), reader);
       x = await decoder.finish(
         layer,
         x,
         await decoder.attend({
           ...attention,
           counters: context.counters,
-          ...(!over && { stats: { stride, columnMax } }),
+          ...(!over && { stats: { stride, columnMax, among: reader } }),
         }),
         gate,
         inputs,
       );
-      const data = new Float32Array(H * n);
-      for (let h = 0; h < H; h++) data.set(columnMax.subarray(h * stride, h * stride + n), h * n);
-      out.push({ data, shape: [H, n] });
+      if (reader?.last === false) continue;
+      const heads = columnMax.length / stride,
+        n = stride - ids.length;
+      out[l] = { data: pickHeads(columnMax, range(0, heads), stride, n), shape: [heads, n] };
     }
     return out;
   } finally {
@@ -105,16 +109,20 @@ async function observe(
 /** Queries whose weights are held at a time. */
 const BLOCK = 16;
 
-/** Sets columnMax `[H, n]`, 0 before, to the largest weight of each slot, those of query i divided by `lengths[i]`. */
+/**
+ * Sets the rows of these heads in columnMax `[H, n]`, 0 before, to the largest weight of each slot, those of query i divided
+ * by `lengths[i]`.
+ */
 function addLargest(
   columnMax: Float32Array,
   { q, queryPositions, ...rest }: Omit<AttendOptions, 'stats' | 'counters'>,
   lengths: Float64Array,
+  reader: SlotReader | undefined,
 ): void {
   const m = queryPositions.length,
     d = rest.cache.headDim,
     H = q.length / (m * d),
-    n = columnMax.length / H;
+    n = columnMax.length / (reader?.all ?? H);
   for (let from = 0; from < m; from += BLOCK) {
     const to = Math.min(m, from + BLOCK),
       weights = attentionWeights({
@@ -125,8 +133,9 @@ function addLargest(
     for (let h = 0; h < H; h++)
       for (let i = from; i < to; i++) {
         const at = (h * (to - from) + i - from) * n,
+          row = (reader?.rows[h] ?? h) * n,
           length = Math.max(lengths[i], Number.MIN_VALUE);
-        for (let j = 0; j < n; j++) columnMax[h * n + j] = Math.max(columnMax[h * n + j], weights[at + j] / length);
+        for (let j = 0; j < n; j++) columnMax[row + j] = Math.max(columnMax[row + j], weights[at + j] / length);
       }
   }
 }

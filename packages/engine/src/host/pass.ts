@@ -1,6 +1,7 @@
 import type { AttentionStats } from '../attention/attention.ts';
+import type { WindowColumns } from '../attention/attention.ts';
 import { layerAttention } from '../attention/layer-attention.ts';
-import { slotModel } from '../decoder/keeps.ts';
+import type { Keeps, SlotReader } from '../decoder/keeps.ts';
 import type { FeedOptions } from '../memory/feed.ts';
 import type { Projection } from './decoder.ts';
 import { writeState } from './event.ts';
@@ -13,14 +14,26 @@ import type { ViewSelection } from './visibility.ts';
 
 /** Options of `pass`. */
 export interface PassOptions extends Omit<FeedOptions, 'evict'> {
-  /** Called for all layers that keep slots in turn, at most `layersTogether` at once. A layer-wise event evicts here. */
+  /**
+   * Called for all layers that keep slots, at most `layersTogether` at once, each after the last layer that reads its
+   * slots. A layer-wise event evicts here.
+   */
   afterLayers?(layers: readonly number[]): Promise<void>;
-  /** Called with what views leave visible in a layer. */
-  seen?(layer: number, visible: readonly ViewSelection[]): void;
+  /** Called with what views leave visible in a layer, to all its query heads or to those of one reader of its slots. */
+  seen?(layer: number, visible: readonly ViewSelection[], reader?: SlotReader): void;
 }
 
 /** The projection of a block that a layer freezes entirely. */
 const NOTHING: Projection = { q: new Float32Array(0), k: new Float32Array(0), v: new Float32Array(0) };
+
+/** What the layers that read the same slots have in common while tokens pass them. */
+interface Passing {
+  /** Rows that the layer does not freeze, if it freezes some. */
+  readonly live: Uint32Array | undefined;
+  /** Where attention adds its statistics. */
+  sums?: ReturnType<typeof statistics>;
+  windows: readonly WindowColumns[];
+}
 
 /**
  * Feeds tokens through every layer: project, append, hide, attend, finish; or, where a layer carries a state, project,
@@ -45,8 +58,18 @@ export async function pass(
   let previous: Pick<Projection, 'k' | 'v'> | undefined,
     /** Rows that the last layer with slots did not freeze; undefined for all. */
     unfrozen: Uint32Array | undefined;
+  const passings = new Map<number, Passing>(),
+    passingOf = (l: number, kind: Keeps['kind'], liveOf: () => Uint32Array | undefined): Passing => {
+      const begun = passings.get(l);
+      if (begun && kind === 'shared') return begun;
+      const live = liveOf(),
+        begins: Passing = { live: live && live.length < m ? live : undefined, windows: [] };
+      passings.set(l, begins);
+      return begins;
+    };
   for (const id of ids) progress.text.push(id);
-  for (const [layer, { kind, at: l }] of caches.kept.all.entries()) {
+  for (const [layer, keeps] of caches.kept.all.entries()) {
+    const { kind, at: l, reader } = keeps;
     await guard.between({ phase, signal });
     if (kind === 'state') {
       // rows that the layer below froze stay as they are, but later ones read what they carry on
@@ -58,31 +81,34 @@ export async function pass(
       }
       continue;
     }
-    const { headDim } = caches.layers[l].cache;
-    const live =
-      phase === 'prefill' && previous
-        ? liveRows(active.policy, slots.layerContext(l, active), positions, caches.layers[l].ring?.window ?? 1)
-        : undefined;
-    const frozen = live !== undefined && live.length < m;
-    unfrozen = frozen ? live : undefined;
+    const { headDim } = caches.layers[l].cache,
+      passing = passingOf(l, kind, () =>
+        phase === 'prefill' && previous
+          ? liveRows(active.policy, slots.layerContext(l, active), positions, caches.layers[l].ring?.window ?? 1)
+          : undefined,
+      ),
+      { live } = passing,
+      frozen = live !== undefined;
+    if (kind === 'slots') unfrozen = live;
     const at = frozen ? pickPositions(positions, live) : positions,
       rowsIn = frozen ? pick(x, live, hidden) : x;
-    // frozen rows are projected as they are, unless their keys and values come along with them
-    const [some, given] = frozen && !copies ? [positions, x] : [at, rowsIn],
+    // frozen rows are projected as they are, unless their keys and values come along with them, or another layer has them
+    const whole = frozen && !copies && kind === 'slots',
+      [some, given] = whole ? [positions, x] : [at, rowsIn],
       projected =
         some.length === 0
           ? NOTHING
           : await decoder.project(layer, given, progress.rotations(some), progress.rotaryLength);
     // `live` is only set together with it
-    previous = frozen && copies ? withFrozen(projected, live, m, previous!, headDim) : projected;
+    if (kind === 'slots') previous = frozen && copies ? withFrozen(projected, live, m, previous!, headDim) : projected;
     const { q, gate } = projected,
-      fewer = frozen && !copies && some.length > 0;
+      fewer = whole && some.length > 0;
     const out = await attendLayer(
       caches,
-      l,
+      { layer, ...keeps },
       rowsIn,
       {
-        ...previous,
+        ...previous!, // of the layer that keeps the slots, or of one above it, whose slots are not appended here
         ...{
           q: fewer ? pickQueries(q, live, m, headDim) : q,
           gate: fewer && gate ? pick(gate, live, gate.length / m) : gate,
@@ -90,10 +116,11 @@ export async function pass(
         ...{ at, positions },
         inputs: inputsOf(frozen ? live : undefined),
       },
-      { phase, active, eventFollows: eventFollows || afterLayers !== undefined, ...(seen && { seen }) },
+      { phase, active, passing, eventFollows: eventFollows || afterLayers !== undefined, ...(seen && { seen }) },
     );
     if (frozen) put(x, live, hidden, out);
     else x = out;
+    if (reader?.last === false) continue;
     if (phase === 'prefill') slots.freeUnreachable(l);
     await afterLayers?.([l]);
   }
@@ -107,39 +134,49 @@ export async function pass(
 /**
  * Appends keys and values of these positions to a layer, records its queries, and asks the policy's views what they
  * leave visible. Returns that, and where attention adds its column sums.
+ * @param options.reader where several layers read these slots: the one whose queries these are. Keys and values are the
+ * first one's
  */
 export async function appendLayer(
   caches: HostState,
   l: number,
   { q, k, v, at, positions }: Projection & { at: Uint32Array; positions: Uint32Array },
-  { phase, active, seen }: Pick<PassOptions, 'phase' | 'active' | 'seen'>,
+  {
+    phase,
+    active,
+    seen,
+    reader,
+  }: Pick<PassOptions, 'phase' | 'active' | 'seen'> & { readonly reader?: SlotReader | undefined },
 ): Promise<{ readonly visible: readonly ViewSelection[]; readonly sums: ReturnType<typeof statistics> }> {
   const { shared } = caches,
     { backend, progress } = caches.context,
     layer = caches.layers[l],
-    { cache } = layer;
-  cache.append(k, v, positions, progress.shift);
-  layer.windowStats.clear();
-  layer.ring?.push(q, at, progress.shift);
-  progress.countSlots(cache.length);
-  const sums = statistics(layer); // grown before a view reads them
+    { cache } = layer,
+    begins = reader?.first !== false;
+  if (begins) {
+    cache.append(k, v, positions, progress.shift);
+    layer.windowStats.clear();
+    progress.countSlots(cache.length);
+  }
+  layer.ring?.push(q, at, progress.shift, reader);
+  const sums = begins ? statistics(layer) : undefined; // grown before a view reads them
   const visible = await visibleNow(
     active.policy,
     phase,
-    caches.slots.layerContext(l, active),
-    caches.reader(l),
+    { ...caches.slots.layerContext(l, active), ...(reader && { queryHeads: reader.rows.length }) },
+    caches.reader(l, { reader }),
     backend,
-    (needs, state) => writeState(needs, state, layer.states, shared, backend),
+    (needs, state) => writeState(needs, state, layer.states, shared, backend, reader?.rows),
     seen !== undefined,
   );
-  if (visible.length > 0) seen?.(l, visible);
+  if (visible.length > 0) seen?.(l, visible, reader);
   return { visible, sums };
 }
 
 /** Lets rows attend under the policy's views, and finishes the layer. */
 async function attendLayer(
   caches: HostState,
-  l: number,
+  { layer: place, at: l, reader }: Keeps & { readonly layer: number },
   x: Float32Array,
   {
     q,
@@ -150,44 +187,63 @@ async function attendLayer(
     at,
     positions,
   }: Projection & { inputs?: Float32Array | undefined; at: Uint32Array; positions: Uint32Array },
-  { phase, active, eventFollows, seen }: Pick<PassOptions, 'phase' | 'active' | 'eventFollows' | 'seen'>,
+  {
+    phase,
+    active,
+    passing,
+    eventFollows,
+    seen,
+  }: Pick<PassOptions, 'phase' | 'active' | 'eventFollows' | 'seen'> & { readonly passing: Passing },
 ): Promise<Float32Array> {
   const { decoder } = caches,
     { counters, model } = caches.context,
-    config = slotModel(model.config),
     layer = caches.layers[l],
-    { cache, windowStats } = layer;
-  if (decoder.fused && (phase === 'decode' || !active.policy.evicts)) cache.fit(positions.length);
-  const { visible, sums } = await appendLayer(
+    { cache, windowStats } = layer,
+    begins = reader?.first !== false;
+  if (begins && decoder.fused && (phase === 'decode' || !active.policy.evicts)) cache.fit(positions.length);
+  const { visible, sums: added } = await appendLayer(
     caches,
     l,
     { q, k, v, at, positions },
-    { phase, active, ...(seen && { seen }) },
+    { phase, active, reader, ...(seen && { seen }) },
   );
-  // an event looks at attention that no view hides anything from
-  const windows =
-    eventFollows && visible.length === 0 && decoder.attendsWindows
-      ? windowStats.allocate(active.policy, layer.ring, at.length, config.queryHeads, sums?.stride ?? cache.length)
-      : [];
-  const stats = windows.length === 0 ? sums : { ...sums, stride: sums?.stride ?? cache.length, windows };
+  if (begins) passing.sums = added;
+  const { sums } = passing,
+    stride = sums?.stride ?? cache.length,
+    looks = eventFollows && visible.length === 0 && decoder.attendsWindows;
+  // an event looks at attention that no view hides anything from, from any layer
+  if (begins && looks)
+    passing.windows = windowStats.allocate(
+      active.policy,
+      layer.ring,
+      at.length,
+      reader?.all ?? model.config.queryHeads,
+      stride,
+    );
+  else if (!looks) {
+    windowStats.clear();
+    passing.windows = [];
+  }
+  const { windows } = passing,
+    stats = sums || windows.length > 0 ? { ...sums, stride, windows, among: reader } : undefined;
   const out =
     at.length === 0
       ? x
       : await decoder.attendAndFinish(
-          caches.kept.slots[l],
+          place,
           x,
           {
             q,
             queryPositions: at,
             cache,
             counters,
-            ...layerAttention(decoder, caches.kept.slots[l], visible),
+            ...layerAttention(decoder, place, visible),
             ...(stats && { stats }),
           },
           gate,
           inputs,
         );
-  if (sums && layer.block) addBlock(layer.block, layer, sums.columnSum);
+  if (sums && layer.block && reader?.last !== false) addBlock(layer.block, layer, sums.columnSum);
   return out;
 }
 

@@ -5,6 +5,7 @@ import { windowAttention } from '../attention/attention.ts';
 import type { LayerAttention } from '../attention/layer-attention.ts';
 import type { AttentionCounters } from '../memory/feed.ts';
 import type { CachePart } from '../cache/cache-rows.ts';
+import { pickHeads } from '../decoder/joined-heads.ts';
 import type { DecodedLayer } from './decoded-layer.ts';
 import type { LayerMemory } from './layer.ts';
 import { outputNormOf, outputNorms } from './output-norms.ts';
@@ -26,7 +27,10 @@ export interface SignalSource {
   readonly rowEngine?: RowEngine | undefined;
   /** Returns the output product's weight, `[D, H * d]`. */
   outputWeight(): Float32Array;
+  /** Query heads that read the layer's slots. */
   readonly queryHeads: number;
+  /** The places of those that a view is of, where several layers read these slots. @defaultValue all */
+  readonly heads?: Uint32Array | undefined;
   readonly rope: Rope;
   readonly embeddings: Embeddings;
   /** Results of providers, computed earlier, by signal key. */
@@ -79,6 +83,12 @@ function compute(
     const { data, capacity } = decoded.read(cache, part);
     return ops.from({ data, shape: [G, n, d], stride: [capacity * d, d, 1] }, 'f32', lengths);
   };
+  const { heads: some } = model;
+  /** Rows `[heads, stride]` of all heads as those that are asked for. */
+  const asked = (data: Float32Array, stride: number): readonly [data: Float32Array, stride: number] =>
+    some && stride > 0 && data.length === model.queryHeads * stride
+      ? [pickHeads(data, some, stride, n), n]
+      : [data, stride];
   const perQueryHead = (data: Float32Array, stride: number): Tensor => {
     const H = stride === 0 ? G : data.length / stride;
     return ops.from(
@@ -99,15 +109,16 @@ function compute(
       alike = rows === 'model' && kind !== 'slot' ? common?.states : undefined,
       state =
         alike?.get(signal.id) ??
-        (rows === 'model' ? shared : memory.states).read(signal, n, tokens.ids.length, ops, lengths);
+        (rows === 'model' ? shared : memory.states).read(signal, n, tokens.ids.length, ops, lengths, some);
     alike?.set(signal.id, state);
     return state;
   }
   if (windowOf(signal) > 0) {
     if (!ring || ring.window < windowOf(signal)) return missing();
-    const columns = memory.windowStats.of(signal);
+    const columns = some ? undefined : memory.windowStats.of(signal); // not complete before the last reader
     if (columns) return perQueryHead(columns, memory.windowStats.stride);
-    const { queries, positions, count } = ring.last(windowOf(signal));
+    const { queries: all, positions, count } = ring.last(windowOf(signal)),
+      queries = some ? pickHeads(all, some, count * d, count * d) : all;
     if (signal.id === 'queries') return ops.from({ data: queries, shape: [queries.length / (count * d), count, d] });
     const of = statisticOf(signal);
     return perQueryHead(
@@ -141,17 +152,17 @@ function compute(
       return model.embeddings;
     case 'values.output': {
       const data = model.outputWeight(),
-        width = model.queryHeads * d,
+        width = (some?.length ?? model.queryHeads) * d,
         weight = ops.from({ data, shape: [data.length / width, width] });
       return ops.kernel(outputNorms, { values: perHead('values'), weight }, { p: outputNormOf(signal) });
     }
     case 'attention.accumulated': {
       if (!accumulated || (sumRows(signal) === 'query' && accumulated.rows < model.queryHeads)) return missing();
-      const sums = perQueryHead(accumulated.data, accumulated.stride);
+      const sums = perQueryHead(...asked(accumulated.data, accumulated.stride));
       return sumRows(signal) === 'kv' && accumulated.rows > G ? ops.groupRows('sum', sums, G) : sums;
     }
     case 'attention.block':
-      return block ? perQueryHead(block.data, block.stride) : missing();
+      return block ? perQueryHead(...asked(block.data, block.stride)) : missing();
     default:
       throw new KvError(
         'sequence',

@@ -1,8 +1,9 @@
 import type { RotateVector } from '../cache/rotate.ts';
-import { countBelow } from '@kv/core/shared';
+import { countBelow, range } from '@kv/core/shared';
 import type { CacheView } from '../cache/layer-cache.ts';
 import { hostStore, type Store } from '../cache/storage.ts';
 import { toHeads } from '../decoder/heads.ts';
+import type { SlotReader } from '../decoder/keeps.ts';
 import type { Ledger } from '../ledger.ts';
 import type { SavedRing } from '../memory/snapshot.ts';
 
@@ -33,20 +34,27 @@ export class QueryRing {
     return 4 * count * (H * this.#dim + 1 + (this.#rotations ? H : 0));
   }
 
-  /** Adds queries `[H, m, d]` at their positions, rotated by `shift` less. Only the last w are copied. */
-  push(q: Float32Array, positions: Uint32Array, shift = 0): void {
+  /**
+   * Adds queries `[H, m, d]` at their positions, rotated by `shift` less. Only the last w are copied.
+   * @param reader where q is of some of the heads: their places, and whether they are the first of these tokens
+   */
+  push(q: Float32Array, positions: Uint32Array, shift = 0, reader?: SlotReader): void {
     const m = positions.length,
       H = this.#heads,
       d = this.#dim,
-      w = this.window;
-    this.#grow(Math.min(w, this.#seen + m));
+      w = this.window,
+      begins = reader?.first !== false,
+      before = begins ? this.#seen : this.#seen - m;
+    if (begins) this.#grow(Math.min(w, before + m));
     const first = Math.max(0, m - w),
-      room = this.#positions.length;
-    for (const [slot, count, i] of this.#stretches(this.#seen + first, m - first))
-      for (let h = 0; h < H; h++) {
+      room = this.#positions.length,
+      rows = reader?.rows ?? range(0, H);
+    for (const [slot, count, i] of this.#stretches(before + first, m - first))
+      rows.forEach((row, h) => {
         const from = (h * m + first + i) * d;
-        this.#data.set(q.subarray(from, from + count * d), (h * room + slot) * d);
-      }
+        this.#data.set(q.subarray(from, from + count * d), (row * room + slot) * d);
+      });
+    if (!begins) return;
     for (let i = first; i < m; i++) {
       const slot = (this.#seen + i) % w;
       this.#positions[slot] = positions[i];

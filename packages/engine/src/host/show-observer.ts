@@ -1,11 +1,12 @@
 import { attentionLast, keys, queries } from '@kv/core';
-import { sumOf } from '@kv/core/shared';
+import { range, sumOf } from '@kv/core/shared';
 import { runGuarded } from '@kv/core/engine';
 import type { Tensor } from '@kv/core';
 import { roundingBound } from '../cache/encode.ts';
 import { recordsBound } from '../cache/records.ts';
 import { plainRows, type CachePart } from '../cache/cache-rows.ts';
 import type { LayerCache } from '../cache/layer-cache.ts';
+import type { SlotReader } from '../decoder/keeps.ts';
 import type { Observer, ObservedRow } from '../memory/observer.ts';
 import type { HostState } from './host-state.ts';
 import type { ViewSelection } from './visibility.ts';
@@ -97,19 +98,28 @@ export async function beforeEvent(
     );
 }
 
+/**
+ * What views left visible in each layer, to all its query heads, or, where several layers read its slots, to those of each
+ * reader.
+ */
+export type ViewsSeen = Map<
+  number,
+  readonly { readonly visible: readonly ViewSelection[]; readonly reader: SlotReader | undefined }[]
+>;
+
 /** Shows what views left visible to the newest token. */
-export async function showViews(
-  observer: Observer,
-  caches: HostState,
-  seen: ReadonlyMap<number, readonly ViewSelection[]>,
-): Promise<void> {
+export async function showViews(observer: Observer, caches: HostState, seen: ViewsSeen): Promise<void> {
   const held = caches.slots.kept(),
     now = await valuesOf(caches, [...seen.keys()]),
     { decoded: step, length } = caches.context.progress,
     query = length - 1;
-  [...seen].forEach(([layer, chosen], i) => {
+  for (const [i, [layer, views]] of [...seen].entries())
+    for (const { visible, reader } of views) showView(i, layer, visible, reader);
+  function showView(i: number, layer: number, chosen: readonly ViewSelection[], reader: SlotReader | undefined): void {
     const { data, slots } = now[i],
-      heads = slots === 0 ? 0 : data.length / slots,
+      all = slots === 0 ? 0 : data.length / slots,
+      heads = reader?.rows.length ?? all,
+      of = reader?.rows ?? range(0, all),
       [view] = chosen.flatMap(({ lower, sinks = 0 }) => (lower ? [{ sinks, from: lower(query) }] : []));
     show(
       observer,
@@ -121,14 +131,15 @@ export async function showViews(
         positions.flatMap((p, slot) => {
           const open = chosen.every(({ mask, sinks = 0, lower }) => {
             const rows = mask ? mask.length / slots : 1,
-              row = rows === heads ? head : rows === groups ? g : 0;
+              row = rows === heads ? of.indexOf(head) : rows === groups ? g : 0;
             return (!mask || mask[row * slots + slot] !== 0) && (!lower || p < sinks || p >= lower(query));
           });
           return open || p === query ? [slot] : [];
         }),
-      (head, n) => chosenBy(chosen.find(({ by }) => by)?.by, head, heads, slots, n),
+      (head, n) => chosenBy(chosen.find(({ by }) => by)?.by, of.indexOf(head), heads, slots, n),
+      of,
     );
-  });
+  }
 }
 
 function show(
@@ -139,11 +150,12 @@ function show(
   held: Positions,
   left: (positions: readonly number[], head: number, g: number, groups: number) => readonly number[],
   chose: (head: number, slots: number) => ObservedRow['by'] = () => undefined,
+  some?: Uint32Array,
 ): void {
   const heads = slots === 0 ? 0 : data.length / slots,
     { headDim: d } = caches.layers[place.layer].cache,
     { attention } = caches.context.model.config;
-  for (let head = 0; head < heads; head++) {
+  for (const head of some ?? range(0, heads)) {
     const g = Math.floor((head * held.length) / heads),
       positions = held[g],
       weights = data.slice(head * slots, head * slots + positions.length),

@@ -48,10 +48,10 @@ export class SlotRows {
     this.#data.fill(value);
   }
 
-  /** Writes dense `[rows, slots]` values. */
-  write(values: ArrayLike<number>, slots: number): void {
-    for (let r = 0; r < this.rows; r++)
-      for (let i = 0; i < slots; i++) this.#data[r * this.#stride + i] = values[r * slots + i];
+  /** Writes dense `[rows, slots]` values. @param rows which rows these are @defaultValue all, in order */
+  write(values: ArrayLike<number>, slots: number, rows?: Uint32Array): void {
+    for (let r = 0; r < (rows?.length ?? this.rows); r++)
+      for (let i = 0; i < slots; i++) this.#data[(rows?.[r] ?? r) * this.#stride + i] = values[r * slots + i];
   }
 
   /** Returns the first `slots` entries of every row, dense `[rows, slots]`. */

@@ -1,6 +1,7 @@
 import { KvError } from '@kv/core';
 import type { Ops, State, StateSpec, Tensor } from '@kv/core';
 import type { Store } from '../cache/storage.ts';
+import { pickHeads } from '../decoder/joined-heads.ts';
 import type { Ledger } from '../ledger.ts';
 import type { StoredState } from '../memory/snapshot.ts';
 import { SlotRows } from './slot-rows.ts';
@@ -40,21 +41,34 @@ export class StateStore {
     [this.#shape, this.#ledger, this.#store] = [shape, ledger, store];
   }
 
-  /** Returns the state as a tensor with room for `slots` slots and `positions` positions. */
-  read(signal: State, slots: number, positions: number, ops: Ops, lengths?: Tensor): Tensor {
+  /**
+   * Returns the state as a tensor with room for `slots` slots and `positions` positions.
+   * @param heads the rows to return of a state of query heads @defaultValue all
+   */
+  read(signal: State, slots: number, positions: number, ops: Ops, lengths?: Tensor, heads?: Uint32Array): Tensor {
     const entry = this.#entry(signal, slots, positions);
     const { rows, length } = entry;
     return ops.from(
-      { data: rows.data, shape: [rows.rows, length], stride: [rows.stride, 1] },
+      heads && signal.state.rows === 'query'
+        ? { data: pickHeads(rows.data, heads, rows.stride, length), shape: [heads.length, length] }
+        : { data: rows.data, shape: [rows.rows, length], stride: [rows.stride, 1] },
       'f32',
       entry.spec.kind === 'slot' ? lengths : undefined,
     );
   }
 
-  /** Replaces the state by host values `[rows, columns]`. */
-  write(signal: State, values: { readonly data: ArrayLike<number>; readonly shape: readonly number[] }): void {
+  /**
+   * Replaces the state by host values `[rows, columns]`.
+   * @param heads the rows of a state of query heads that these are @defaultValue all
+   */
+  write(
+    signal: State,
+    values: { readonly data: ArrayLike<number>; readonly shape: readonly number[] },
+    heads?: Uint32Array,
+  ): void {
     const [rows = 1, columns = 1] = values.shape,
-      want = stateRows(signal.state, this.#shape);
+      some = signal.state.rows === 'query' ? heads : undefined,
+      want = some?.length ?? stateRows(signal.state, this.#shape);
     if (rows !== want)
       throw new KvError(
         signal.as,
@@ -63,7 +77,7 @@ export class StateStore {
     const entry = this.#entry(signal, columns, columns);
     entry.rows.grow(columns);
     entry.length = columns;
-    entry.rows.write(values.data, columns);
+    entry.rows.write(values.data, columns, some);
   }
 
   /** Makes room for a state of this many columns, or as many as it has, and returns its numbers. */

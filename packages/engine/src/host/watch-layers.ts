@@ -2,6 +2,7 @@ import { slotHeads } from '@kv/checkpoints';
 import { lastAttention } from '../attention/attention.ts';
 import { layerAttention } from '../attention/layer-attention.ts';
 import { LayerCache } from '../cache/layer-cache.ts';
+import { joinHeads, readersOf } from '../decoder/joined-heads.ts';
 import { keptLayers } from '../decoder/keeps.ts';
 import type { Angles } from '../decoder/program.ts';
 import { Ledger } from '../ledger.ts';
@@ -10,7 +11,10 @@ import type { HostModel } from './runtime.ts';
 
 /** Callbacks that observe a pass. Layers are those that keep slots, counted from 0. */
 export interface LayerWatch {
-  /** Queries `[H, m, d]` of a layer's newest m tokens, with the angles that rotated them. */
+  /**
+   * Queries `[H, m, d]` of a layer's newest m tokens, of all layers that read its slots, with the angles that rotated
+   * them; after their keys.
+   */
   queries?(layer: number, q: Float32Array, angles: Angles): void;
   /** Keys `[G, m, d]` of a layer's newest m tokens, rotated. */
   keys?(layer: number, k: Float32Array): void;
@@ -32,32 +36,43 @@ export async function watchLayers(
   { queries, keys, newest, hidden }: LayerWatch,
 ): Promise<void> {
   const ledger = new Ledger(),
-    { all, states: sizes } = keptLayers(config),
+    kept = keptLayers(config),
+    { all, states: sizes } = kept,
     caches = slotHeads(config).map(({ kvHeads, headDim }) => new LayerCache(kvHeads, headDim, ledger)),
     states = new LayerStates(sizes, 0, ledger);
   try {
     for (let from = 0; from < ids.length; from += BLOCK) {
       const part = ids.slice(from, from + BLOCK),
         positions = Uint32Array.from(part, (_, i) => from + i);
+      /** Queries of the layers that read the same slots, by the layer that keeps them. */
+      const waiting = new Map<number, Float32Array[]>();
       let x = decoder.embed(part);
       const inputs = await decoder.layerInputs(part, x);
-      for (const [layer, { kind, at: l }] of all.entries()) {
+      for (const [layer, { kind, at: l, reader }] of all.entries()) {
         if (kind === 'state') {
           x = await decoder.finish(layer, x, await decoder.mix(layer, x, states.all[l]), undefined, inputs);
           continue;
         }
         const cache = caches[l],
           { q, k, v, gate } = await decoder.project(layer, x, positions, ids.length);
-        queries?.(l, q, decoder.angles(layer, positions, ids.length));
-        keys?.(l, k);
-        cache.append(k, v, positions);
-        newest?.(
-          l,
-          lastAttention({
-            ...{ queries: q, queryPositions: positions, cache, engine: decoder.rowEngine },
-            ...layerAttention(decoder, layer),
-          }),
-        );
+        if (kind === 'slots') {
+          keys?.(l, k);
+          cache.append(k, v, positions);
+        }
+        const some = [...(waiting.get(l) ?? []), q];
+        waiting.set(l, some);
+        if (reader?.last !== false) {
+          const readers = readersOf(kept, l),
+            all = readers ? joinHeads(some, readers, 1, part.length * cache.headDim) : q;
+          queries?.(l, all, decoder.angles(layer, positions, ids.length));
+          newest?.(
+            l,
+            lastAttention({
+              ...{ queries: all, queryPositions: positions, cache, engine: decoder.rowEngine },
+              ...layerAttention(decoder, layer),
+            }),
+          );
+        }
         x = await decoder.finish(
           layer,
           x,

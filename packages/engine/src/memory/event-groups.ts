@@ -1,5 +1,6 @@
 import type { ModelConfig } from '@kv/checkpoints';
 import { tokenBytes, type CacheForm } from '../cache/form.ts';
+import { keptLayers, slotModel } from '../decoder/keeps.ts';
 
 /** The most bytes of caches that may wait for their events, and the largest share of a model's layers. */
 const mostBytes = 8 * 2 ** 20,
@@ -24,3 +25,35 @@ export const layersTogether = (
       Math.floor(mostBytes / Math.max(1, (slots * tokenBytes(form, { mixers })) / layers)),
     ),
   );
+
+/**
+ * Returns the most that a model's layers hold while a block passes them: each holds all of it until its event, which runs
+ * after the last layer that reads its slots and, where layers have slots of their own, after those of `layersTogether`.
+ *
+ * @param whole what each layer that keeps slots holds until its event, and `left` what it holds then
+ * @param slots of a KV head before its event
+ * @param form of the caches
+ */
+export function peakOfEvents(
+  config: ModelConfig,
+  { whole, left }: { readonly whole: readonly number[]; readonly left: readonly number[] },
+  slots: number,
+  form: CacheForm,
+): number {
+  const { slots: own, readers } = keptLayers(config),
+    alone = readers.every(({ length }) => length === 1),
+    together = alone ? layersTogether(slotModel(config), slots, form) : 1,
+    ends = own.map((_, l) => readers[Math.min(own.length, together * (Math.floor(l / together) + 1)) - 1].at(-1)!);
+  let held = 0,
+    most = 0;
+  for (let layer = 0; layer < config.layers; layer++) {
+    own.forEach((at, l) => {
+      if (at === layer) held += whole[l];
+    });
+    most = Math.max(most, held);
+    ends.forEach((end, l) => {
+      if (end === layer) held += left[l] - whole[l];
+    });
+  }
+  return Math.max(most, held);
+}

@@ -1,6 +1,7 @@
-import { slotHeads, type ModelConfig } from '@kv/checkpoints';
+import type { ModelConfig } from '@kv/checkpoints';
 import { BLOCK, storedForms, type RowForm } from '../cache/form.ts';
 import { recordBytes } from '../cache/records.ts';
+import { joinedHeads } from '../decoder/keeps.ts';
 import { stateRows } from '../host/store.ts';
 import type { SavedManifest, SavedState } from './manifest.ts';
 
@@ -29,21 +30,19 @@ export function layoutOf(
   { form, tokens, logits, shift, layers, carried = [], states }: SavedManifest,
   shape: CacheShape,
 ): readonly SavedTensor[] {
-  const { queryHeads: H, vocab } = shape,
-    heads = slotHeads(shape),
+  const { vocab } = shape,
+    heads = joinedHeads(shape),
     rebased = shift !== null,
     out: SavedTensor[] = [];
   const add = (dtype: SavedTensor['dtype'], name: string, ...size: number[]): void => {
     out.push({ name, dtype, shape: size });
   };
-  const addStates = (list: readonly SavedState[], at: string, kvHeads: number): void =>
-    list.forEach(({ spec, columns }, i) =>
-      add('F32', `${at}states.${i}`, stateRows(spec, { queryHeads: H, kvHeads }), columns),
-    );
+  const addStates = (list: readonly SavedState[], at: string, of: Parameters<typeof stateRows>[1]): void =>
+    list.forEach(({ spec, columns }, i) => add('F32', `${at}states.${i}`, stateRows(spec, of), columns));
   add('U32', 'tokens', tokens);
   add('F32', 'logits', logits, vocab);
   for (const [l, { lengths, ring, accumulated, block, states: own, levels, event }] of layers.entries()) {
-    const { kvHeads: G, headDim: d } = heads[l],
+    const { queryHeads: H, kvHeads: G, headDim: d } = heads[l],
       at = `layers.${l}.`,
       slots = sum(lengths),
       longest = Math.max(0, ...lengths);
@@ -61,11 +60,11 @@ export function layoutOf(
     if (ring && rebased) add('U32', `${at}ring.rotations`, ring.window, H);
     if (accumulated) add('F32', `${at}accumulated`, accumulated === 'kv' ? G : H, longest);
     if (block) add('F32', `${at}block`, H, longest);
-    addStates(own, at, G);
+    addStates(own, at, heads[l]);
     if (event) add('U32', `${at}kept`, sum(event.kept));
   }
   carried.forEach((numbers, i) => add('F32', `carried.${i}`, numbers));
-  addStates(states, '', 1); // of rows `model`
+  addStates(states, '', { queryHeads: 1, kvHeads: 1 }); // of rows `model`
   return out;
 }
 

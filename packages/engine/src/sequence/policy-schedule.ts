@@ -13,6 +13,7 @@ import {
 import { levelOf } from '../cache/records.ts';
 import { expectLevelsFit, movesTogether } from '../cache/slot-sizes.ts';
 import { sizesAt } from '../memory/budget-sizes.ts';
+import { expectViewsFit } from '../memory/expect-views.ts';
 import type { Memory } from '../memory/memory.ts';
 import { observationPlan } from '../memory/observation-plan.ts';
 import type { SequenceStats } from './stats.ts';
@@ -41,7 +42,9 @@ export class PolicySchedule {
     tokens: number,
     at: 'budget' | 'decodeBudget' = 'budget',
   ): EventBudget | undefined {
-    expectLevelsFit(policy, this.#memory.caches.context.model.config);
+    const { config } = this.#memory.caches.context.model;
+    expectLevelsFit(policy, config);
+    expectViewsFit(policy, config);
     const place = { at, sizes: sizesAt(this.#memory.caches.context, policy, tokens) },
       before = this.active.budget;
     if (budget !== undefined) return allowanceOf(policy, budget, tokens, place);

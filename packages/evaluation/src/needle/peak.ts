@@ -1,5 +1,5 @@
 import type { CompiledPolicy } from '@kv/core/engine';
-import { layersTogether, waits, observationPlan, slotModel, stateBytes, windowOf, commonHeads } from '@kv/engine';
+import { joinedHeads, observationPlan, peakOfEvents, stateBytes, waits, windowOf } from '@kv/engine';
 import type { CacheForm, ModelConfig } from '@kv/models';
 
 /** Slots of each KV head, `[layer][kvHead]`. */
@@ -20,28 +20,34 @@ export function peakOf(
     cut,
     slotBytes,
     form,
-  }: { readonly whole: Slots; readonly cut: Slots; readonly slotBytes: number; readonly form: CacheForm },
+  }: {
+    readonly whole: Slots;
+    readonly cut: Slots;
+    /** Bytes of a slot of a KV head in a layer that keeps slots. */
+    slotBytes(layer: number): number;
+    readonly form: CacheForm;
+  },
 ): number {
-  const { queryHeads: H, kvHeads: G, headDim: d } = commonHeads(config, 'peak'),
-    bytes = (heads: readonly number[]): number => slotBytes * heads.reduce((a, b) => a + b, 0),
-    { window, accumulated, block } = observationPlan(policy.evicts ? policy.needs : []),
-    queries = 4 * Math.min(window, length) * (H * d + 1),
-    sums = 4 * length * ((accumulated ? { query: H, kv: G }[accumulated] : 0) + (block ? H : 0)),
-    columns = 4 * H * length * policy.needs.filter((need) => need.id !== 'queries' && windowOf(need) > 0).length,
-    observed = queries + sums + (policy.evicts ? columns : 0),
+  const { window, accumulated, block } = observationPlan(policy.evicts ? policy.needs : []),
+    layers = joinedHeads(config).map(({ queryHeads: H, kvHeads: G, headDim: d }, l) => {
+      const queries = 4 * Math.min(window, length) * (H * d + 1),
+        sums = 4 * length * ((accumulated ? { query: H, kv: G }[accumulated] : 0) + (block ? H : 0)),
+        columns = 4 * H * length * policy.needs.filter((need) => need.id !== 'queries' && windowOf(need) > 0).length,
+        bytes = (heads: readonly number[]): number => slotBytes(l) * heads.reduce((a, b) => a + b, 0);
+      return {
+        bytes: bytes(whole[l]),
+        observed: queries + sums + (policy.evicts ? columns : 0),
+        // a layer holds the whole prompt until its event has run, even with a sliding window
+        whole: Math.max(bytes(whole[l]), slotBytes(l) * length * G),
+        left: bytes(cut[l]),
+      };
+    }),
     carried = stateBytes(config);
   if (!policy.evicts || waits(policy, false))
-    return whole.reduce((sum, heads) => sum + bytes(heads) + observed, carried);
-  const together = layersTogether(slotModel(config), length, form);
-  let held = 0,
-    most = 0;
-  for (let from = 0; from < whole.length; from += together) {
-    // a layer holds the whole prompt until its event has run, even with a sliding window
-    let above = 0;
-    for (const heads of whole.slice(from, from + together))
-      above += Math.max(bytes(heads), slotBytes * length * heads.length) + observed;
-    most = Math.max(most, held + above);
-    for (const heads of cut.slice(from, from + together)) held += bytes(heads);
-  }
-  return carried + Math.max(most, held);
+    return layers.reduce((sum, { bytes, observed }) => sum + bytes + observed, carried);
+  const held = {
+    whole: layers.map(({ whole, observed }) => whole + observed),
+    left: layers.map(({ left }) => left),
+  };
+  return carried + peakOfEvents(config, held, length, form);
 }

@@ -1,7 +1,7 @@
 import type { Policy } from '@kv/core';
 import { compile } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
-import { slotRows } from '@kv/engine';
+import { joinedHeads, slotBytes, slotRows } from '@kv/engine';
 import { Sequence, freeObservations } from '@kv/models';
 import { answerRules, needle } from '@kv/tasks';
 import type { Needle } from '@kv/tasks';
@@ -114,9 +114,12 @@ const slotsOf = (sequence: Sequence): number[][] => sequence.kept().map((heads) 
 function peakOfFork(whole: Sequence, fork: Sequence, policy: CompiledPolicy): number {
   const slots = slotsOf(whole),
     { form, liveBytes } = whole.memory.cache,
-    slotBytes = liveBytes / slots.flat().reduce((a, b) => a + b, 0);
-  return peakOf(policy, whole.model.config, whole.progress.length, {
-    ...{ whole: slots, cut: slotsOf(fork), slotBytes, form },
+    { config } = whole.model,
+    // by the width of heads, of which layers may have several
+    widths = joinedHeads(config).map(({ headDim }) => slotBytes(form, headDim)),
+    stored = liveBytes / slots.flatMap((heads, l) => heads.map((n) => n * widths[l])).reduce((a, b) => a + b, 0);
+  return peakOf(policy, config, whole.progress.length, {
+    ...{ whole: slots, cut: slotsOf(fork), slotBytes: (l: number) => stored * widths[l], form },
   });
 }
 /** Returns the mean while answering, and the peak at any time, since a long answer may exceed the prompt's. */

@@ -11,9 +11,12 @@ import {
   stateBytes,
   waits,
   headDims,
+  joinedHeads,
   slotHeads,
+  type Heads,
   type KvHeads,
 } from '@kv/engine';
+
 import type { Model, ModelConfig } from '@kv/models';
 import type { SequenceRequest } from './job.ts';
 import type { SequencePolicy } from './sequence-policy.ts';
@@ -88,12 +91,13 @@ export function sequenceBytes(
   tokens: number,
   sequencePolicy: SequencePolicy,
 ): number {
-  const { queryHeads: H, hidden: D, maxPositions } = config,
-    heads = slotHeads(config),
+  const { hidden: D, maxPositions } = config,
+    heads = joinedHeads(config),
+    mostHeads = Math.max(...heads.map(({ queryHeads }) => queryHeads)),
     needs = recordedSignals(sequencePolicy),
     { window, accumulated, block } = observationPlan(needs),
     hidden = needs.some((signal) => signal.hidden);
-  const rows = (G: number): number =>
+  const rows = ({ queryHeads: H, kvHeads: G }: Heads): number =>
     (accumulated === 'kv' ? G : accumulated ? H : 0) +
     (block ? H : 0) +
     needs
@@ -104,10 +108,10 @@ export function sequenceBytes(
     moves = tokens > maxPositions || (policy !== undefined && movesTogether(policy)),
     cache = (n: number, { kvHeads, headDim }: KvHeads): number =>
       kvHeads * n * slotBytes(moves ? movedForm(form) : form, headDim, true),
-    most = (bytes: (n: number, of: KvHeads) => number): number => Math.max(...slots.map((n, l) => bytes(n, heads[l]))),
+    most = (bytes: (n: number, of: Heads) => number): number => Math.max(...slots.map((n, l) => bytes(n, heads[l]))),
     // what pieces read, one layer at a time, where it is not stored as they read it
     decoded = form === 'f32' || needs.length === 0 ? 0 : most((n, { kvHeads, headDim }) => 8 * kvHeads * headDim * n),
-    statistics = ({ kvHeads }: KvHeads): number => 4 * rows(kvHeads) * grown(tokens);
+    statistics = (of: Heads): number => 4 * rows(of) * grown(tokens);
   const loops = sequencePolicy.policy?.hooks('view').flatMap(({ chooses }) => chooses?.loops ?? []) ?? [],
     // what loops keep about keys, and the scores, lists and scratch of the layer that chooses
     indexes = (n: number, { kvHeads: G, headDim: d }: KvHeads): number =>
@@ -115,14 +119,14 @@ export function sequenceBytes(
         (sum, { index }) => sum + (index ? 4 * G * (Math.ceil(n / index.slots) + 1) * index.numbers(d) : 0),
         0,
       ),
-    choosing = loops.length === 0 ? 0 : 4 * (2 * H + 4 * mostThreads) * (Math.max(...slots) + 2048);
+    choosing = loops.length === 0 ? 0 : 4 * (2 * mostHeads + 4 * mostThreads) * (Math.max(...slots) + 2048);
   const all = slots.reduce(
     (sum, n, l) =>
       sum +
       cache(grown(n), heads[l]) +
       indexes(grown(n), heads[l]) +
       statistics(heads[l]) +
-      4 * window * (H * heads[l].headDim + 1 + H),
+      4 * window * (heads[l].queryHeads * (heads[l].headDim + 1) + 1),
     0,
   );
   return (
