@@ -162,25 +162,25 @@ describe('a model of which two layers keep slots and two read them', () => {
     ['full', {}],
     ['snapkv(window=4)', { budget: 12, every: 5 }],
     ['tova', { budget: 12, every: 5, block: 8 }],
+    ['snapkv(window=4) | topK | levels(f16=0.5,q8=0.5)', { budget: 12, every: 5, cache: 'f16' }],
     ['h2o(recent=4)', { budget: 14, every: 3 }],
-    ['h2o(recent=4,rows=kv)', { budget: 14, every: 3 }],
+    ['h2o(recent=4,rows=kv) | topK | rerotate', { budget: 14, every: 3, cache: 'q8' }],
     ['h2o(over=block,recent=2) | caote', { budget: 14, block: 16 }],
     ['snapkv(window=4) | twoStageScores', { budget: 14 }],
     ['kvzipModelWide', { budget: 12 }],
-    ['etf(psi=0.5,sinks=2)', {}],
     ['h2o(recent=4) | topK | etf(psi=0.5,sinks=2)', { budget: 14, every: 3 }],
     ['psaw', {}],
     ['quest(page=4,slots=8,dense=0)', {}],
     ['cpe(budget=12)', {}],
-    ['view(snapkv(window=2) | topK,budget=8)', {}],
     ['view(h2o(recent=2) | topK,budget=8)', {}],
-    ['pyramidal(window=4)', { budget: 14 }],
   ] as const)('%s: the module keeps and says what plain loops do', async (policy, options) => {
     const all = { ids: prompt, policy, maxNewTokens: 12, logits: 20, certify: certificates(), ...options };
     const [ours, theirs] = await Promise.all((await models).map((model) => generate(model, all)));
     expect(ours.report.kept).toEqual(theirs.report.kept);
     expect(ours.tokens).toEqual(theirs.tokens);
-    for (const [i, row] of ours.logits!.entries()) expect(relative(row, theirs.logits![i])).toBeLessThan(2e-5);
+    // a number between two codes may be rounded otherwise
+    const bound = 'cache' in options ? 1e-3 : 2e-5;
+    for (const [i, row] of ours.logits!.entries()) expect(relative(row, theirs.logits![i])).toBeLessThan(bound);
   });
 
   test.each(['snapkv(window=4)', 'h2o(recent=4)', 'view(snapkv(window=2) | topK,budget=8)', 'cpe(budget=12)'])(

@@ -73,6 +73,17 @@ export interface LayerInputs<R extends PreparedProgram = Runnable> {
   rows(ids: ArrayLike<number>): Promise<Float32Array>;
 }
 
+/** Computes the inputs that layers take of tokens with embeddings x `[m, D]`; undefined where the model has none. */
+export async function layerInputs(
+  { perLayer }: Pick<Decoder, 'perLayer'>,
+  ids: ArrayLike<number>,
+  x: Float32Array,
+): Promise<Float32Array | undefined> {
+  if (!perLayer) return undefined;
+  const [inputs] = await perLayer.program.run([x, await perLayer.rows(ids)], ids.length);
+  return inputs;
+}
+
 /** Checks ids. @throws KvError for an id outside a vocabulary of this size */
 export function expectIds(ids: ArrayLike<number>, vocab: number): void {
   for (let i = 0; i < ids.length; i++)

@@ -1,6 +1,7 @@
 import { KvError } from '@kv/core';
 import { attend } from '../attention/attention.ts';
 import type { Attend, AttendOptions } from '../attention/attention.ts';
+import { layerInputs } from '../decoder/decoder.ts';
 import type { Decoder, DecoderLayer, RowCounts } from '../decoder/decoder.ts';
 import { keepsSlots } from '@kv/checkpoints';
 import type { Angles, Engine, Runnable } from '../decoder/program.ts';
@@ -119,7 +120,6 @@ export function hostDecoder(
     layers,
     head,
     norm,
-    perLayer,
     rows,
     angles,
   } = decoder;
@@ -176,11 +176,7 @@ export function hostDecoder(
       return delta ? gatedDelta(rows, delta, state) : shortConvolution(rows, convolution!, state); // one of the two
     },
     finish,
-    async layerInputs(ids, x) {
-      if (!perLayer) return undefined;
-      const [inputs] = await perLayer.program.run([x, await perLayer.rows(ids)], ids.length);
-      return inputs;
-    },
+    layerInputs: (ids, x) => layerInputs(decoder, ids, x),
     async attendAndFinish(layer, x, attention, gate, inputs) {
       const fused = gate || inputs ? undefined : at(layer).finish.runAfter?.(attention, x, ahead(layer));
       if (fused === undefined) return finish(layer, x, await attends(attention), gate, inputs);
