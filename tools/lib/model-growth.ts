@@ -14,6 +14,13 @@ const EXAMPLES: Readonly<Record<ModelConfig['architecture'], readonly [model: st
   phi3: ['Phi-4-mini', { ...heads(32, 3072, 24, 8), sliding_window: null }],
   gemma2: ['Gemma 2 2B', heads(26, 2304, 8, 4)],
   gemma3_text: ['Gemma 3 270M', { ...heads(18, 640, 4, 1), sliding_window: 512 }],
+  gemma4_text: [
+    'Gemma 4 E2B',
+    {
+      ...{ ...heads(35, 1536, 8, 1), num_kv_shared_layers: 20, use_double_wide_mlp: true, global_head_dim: 512 },
+      layer_types: Array.from({ length: 35 }, (_, l) => ((l + 1) % 5 === 0 ? 'full_attention' : 'sliding_attention')),
+    },
+  ],
   smollm3: ['SmolLM3-3B', heads(36, 2048, 16, 4)],
   olmo2: ['OLMo-2-1B', heads(16, 2048, 16, 16)],
   olmo3: ['Olmo-3-7B', heads(32, 4096, 32, 32)],

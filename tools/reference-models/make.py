@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from safetensors.torch import save_file
 from transformers import (
-    AutoModelForCausalLM, AutoModelForImageTextToText, Gemma2Config, Gemma3TextConfig, GraniteConfig, GraniteMoeHybridConfig, GraniteSWAConfig, Lfm2Config, Lfm3Config, LlamaConfig, Ministral3Config, Mistral3Config, MistralConfig, Olmo2Config, Olmo3Config, Phi3Config,
+    AutoModelForCausalLM, AutoModelForImageTextToText, Gemma2Config, Gemma3TextConfig, Gemma4Config, Gemma4TextConfig, GraniteConfig, GraniteMoeHybridConfig, GraniteSWAConfig, Lfm2Config, Lfm3Config, LlamaConfig, Ministral3Config, Mistral3Config, MistralConfig, Olmo2Config, Olmo3Config, Phi3Config,
     Qwen2Config, Qwen3_5Config, Qwen3_5TextConfig, Qwen3Config, SmolLM3Config,
 )
 
@@ -30,6 +30,11 @@ GRANITE4 = dict(
     num_local_experts=0, num_experts_per_tok=0, attention_multiplier=0.2, embedding_multiplier=1.5, residual_multiplier=0.6, logits_scaling=3.0,
 )
 MINISTRAL = dict(rope_type="yarn", rope_theta=1e4, factor=16.0, original_max_position_embeddings=9, max_position_embeddings=128, beta_fast=4.0, beta_slow=1.0, llama_4_scaling_beta=0.3)
+GEMMA4 = dict(
+    vocab_size=64, hidden_size=32, intermediate_size=40, num_hidden_layers=8, head_dim=12, global_head_dim=24, sliding_window=7, max_position_embeddings=128,
+    layer_types=[kind + "_attention" for kind in ("sliding", "sliding", "full", "sliding", "sliding", "full", "sliding", "full")],
+    bos_token_id=1, eos_token_id=2, pad_token_id=0,
+)
 CONFIGS = {
     "llama": LlamaConfig(**SHAPE, head_dim=16, attention_bias=True, mlp_bias=True, rope_parameters=LLAMA3),
     "mistral": MistralConfig(**SHAPE, head_dim=12, sliding_window=6, rope_parameters=dict(rope_type="default", rope_theta=1e6)),
@@ -155,6 +160,21 @@ CONFIGS = {
         layer_types=["full_attention", "sliding_attention", "full_attention"],
         rope_parameters=dict(full_attention=dict(rope_type="linear", factor=2.0, rope_theta=5e5), sliding_attention=dict(rope_type="default", rope_theta=1e3)),
     ),
+    # E2B's kind: one KV head, wider heads in layers without a window, the last layers read the slots of earlier ones and are twice as wide, inputs of
+    # each layer's own; windows shorter than a block. A model that reads images and sound as published, and its text alone, with a head of its own.
+    "gemma4": Gemma4Config(
+        text_config=dict(GEMMA4, num_attention_heads=4, num_key_value_heads=1, num_kv_shared_layers=5, use_double_wide_mlp=True, hidden_size_per_layer_input=12,
+                         vocab_size_per_layer_input=64, final_logit_softcapping=30.0),
+        vision_config=dict(hidden_size=8, intermediate_size=12, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=2, head_dim=4, position_embedding_size=16, patch_size=2),
+    ),
+    "gemma4-unshared": Gemma4TextConfig(
+        **GEMMA4, num_attention_heads=6, num_key_value_heads=2, num_kv_shared_layers=0, hidden_size_per_layer_input=4, vocab_size_per_layer_input=64, tie_word_embeddings=False,
+    ),
+    # 31B's kind: values of keys, and other KV heads, in layers without a window; no inputs of layers
+    "gemma4-keys": Gemma4TextConfig(
+        **GEMMA4, num_attention_heads=6, num_key_value_heads=3, num_global_key_value_heads=2, attention_k_eq_v=True, hidden_size_per_layer_input=0, final_logit_softcapping=30.0,
+        use_bidirectional_attention="vision",
+    ),
 }
 # Seeds other than the place in the list: one by which no early query is nearly orthogonal to its keys, whose norm would enlarge the last digit of f32.
 SEEDS = {"qwen3_5": 32, "ministral3": 51, "ministral3-untied": 52, "olmo3": 53, "olmo3-biased": 54, "lfm3": 55, "lfm3-plain": 56}
@@ -171,7 +191,11 @@ def fill(model, seed):
     """Weights that make every part matter: scores far from uniform, gains and biases far from their neutral values; all of them f16 numbers."""
     random = torch.Generator().manual_seed(seed)
     kind = model.config.model_type
-    gemma, qwen35 = kind.startswith("gemma"), kind.startswith("qwen3_5")
+    gemma, qwen35 = kind.startswith("gemma") and not kind.startswith("gemma4"), kind.startswith("qwen3_5")
+    for name, buffer in model.named_buffers():
+        if name.endswith("layer_scalar"):
+            buffer.fill_(0.5 + torch.rand(1, generator=random).half().item())
+            buffer.copy_(buffer.half())
     for name, parameter in model.named_parameters():
         noise = torch.randn(parameter.shape, generator=random)
         if "norm" in name:
@@ -207,11 +231,21 @@ def greedy(model, ids, count=12):
     return {"after": ids, "tokens": out[len(ids):]}
 
 
-def tokenizer():
+def tokenizer(gemma4):
     special = [{"id": i, "content": TOKENS[i], "single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True} for i in range(3)]
     bytes_ = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
     model = {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None, "end_of_word_suffix": None, "fuse_unk": False,
              "byte_fallback": False, "ignore_merges": False, "vocab": {token: i for i, token in enumerate(TOKENS)}, "merges": MERGES}
+    if gemma4:  # its vocabulary is SentencePiece's, with merges and bytes
+        tokens = [token.replace("Ġ", "▁") for token in TOKENS]
+        decoders = [{"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"}]
+        begin = {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+                 "pair": [{"Sequence": {"id": "A", "type_id": 0}}], "special_tokens": {"<s>": {"id": "<s>", "ids": [1], "tokens": ["<s>"]}}}
+        return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": special,
+                "normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": "▁"},
+                "pre_tokenizer": {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": False},
+                "post_processor": begin, "decoder": {"type": "Sequence", "decoders": decoders},
+                "model": {**model, "unk_token": "<unk>", "fuse_unk": True, "byte_fallback": True, "vocab": {token: i for i, token in enumerate(tokens)}}}
     return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": special, "normalizer": None, "pre_tokenizer": bytes_,
             "post_processor": None, "decoder": bytes_, "model": model}
 
@@ -329,7 +363,7 @@ def main(out, *names):
         if config.model_type == "granitemoehybrid":  # as published checkpoints and the converter spell it
             kept["layer_types"] = [dict(linear_attention="mamba", full_attention="attention")[kind] for kind in kept["layer_types"]]
         (folder / "config.json").write_text(json.dumps(kept, indent=2, sort_keys=True) + "\n")
-        (folder / "tokenizer.json").write_text(json.dumps(tokenizer(), ensure_ascii=False) + "\n")
+        (folder / "tokenizer.json").write_text(json.dumps(tokenizer(text.model_type == "gemma4_text"), ensure_ascii=False) + "\n")
         # A_log is in f32, as published checkpoints have it: the converter takes its exponential in the type that it has.
         tensors = {key: (value if key.endswith("A_log") else value.half()).contiguous() for key, value in model.state_dict().items()}
         if config.tie_word_embeddings:
@@ -339,9 +373,9 @@ def main(out, *names):
         save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
         # The second sequence is shorter than the longest context before LongRoPE's scaling; the others do not depend on the length.
         golden = {"sequences": [logits(model, IDS), logits(model, IDS[:24])]}
-        if config.model_type in ("lfm2", "lfm3"):  # several blocks of 64 tokens, across which states are carried
+        if config.model_type in ("lfm2", "lfm3") or text.model_type == "gemma4_text":  # several blocks of 64 tokens, across which states are carried
             golden["sequences"].append(logits(model, LONG))
-        golden["greedy"] = greedy(model, IDS[:20], 32 if config.model_type.startswith(("lfm2", "qwen3_5", "granite_swa", "granitemoehybrid", "ministral3", "mistral3", "olmo3", "lfm3")) else 12)
+        golden["greedy"] = greedy(model, IDS[:20], 32 if config.model_type.startswith(("lfm2", "qwen3_5", "granite_swa", "granitemoehybrid", "ministral3", "mistral3", "olmo3", "lfm3", "gemma4")) else 12)
         if name in EXPORTED:
             export_gguf(model, folder / "model.gguf")
         if name == "qwen2":

@@ -48,10 +48,13 @@ export { blobsOf, openCheckpoint } from './load/load.ts';
 export type { Checkpoint } from './load/load.ts';
 export { sidecarBlob, sidecarFile, sidecars } from './load/sidecar.ts';
 export { checkpointWeights, shapeWeights } from './load/weights.ts';
+export { ffnOf } from './config/config.ts';
 export type {
   ConvolutionWeights,
   DeltaWeights,
   FinishWeights,
+  LayerInputWeights,
+  PerLayerWeights,
   ProjectWeights,
   SpaceWeights,
   Weights,

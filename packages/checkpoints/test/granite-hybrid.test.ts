@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { parseConfig, type ModelConfig } from '../src/config/config.ts';
 import { configFromGguf } from '../src/config/gguf-config.ts';
-import { slotLayers, stateNumbers } from '../src/config/mixers.ts';
+import { slotHeads, slotLayers, stateNumbers } from '../src/config/mixers.ts';
 import { readGguf } from '../src/format/gguf.ts';
 import { dense } from '../src/format/matrix.ts';
 import { readSafetensors } from '../src/format/safetensors.ts';
@@ -32,7 +32,7 @@ describe('the configuration', () => {
         types.map((type) => (type === 'attention' ? 0 : (L - 1) * (heads * d + 2 * groups * n) + heads * n * d)),
       );
       expect(config.ropes.map(({ rotary }) => rotary)).toEqual(
-        types.map((type) => (given.position_embedding_type === 'rope' && type === 'attention' ? config.headDim : 0)),
+        types.map((type) => (given.position_embedding_type === 'rope' && type === 'attention' ? slotHeads(config)[0].headDim : 0)),
       );
       expect(parseConfig(configJson(config), 'written')).toEqual(config);
     },
@@ -70,7 +70,7 @@ test.each(['granitemoehybrid', 'granitemoehybrid-untied', 'granitemoehybrid-atte
 
 describe('GGUF files', () => {
   test('of Granite say whether heads are rotated, and of one with attention in every layer that it is a Granite', async () => {
-    const file = await readGguf(bytesSource(readFileSync(fixture('granitemoehybrid-attention/model.gguf')), 'm'), 'm'),
+    const file = await readGguf(bytesSource(readFileSync(fixture('granitemoehybrid-attention/model.gguf')), 'm')),
       config = await configFromGguf(file),
       of = async (key: string, value: unknown): Promise<ModelConfig> =>
         configFromGguf({ ...file, metadata: new Map<string, never>([...file.metadata, [key, value]] as never) });
@@ -84,9 +84,8 @@ describe('weights that do not fit', async () => {
   const files = {
     safetensors: await readSafetensors(
       bytesSource(readFileSync(fixture('granitemoehybrid-untied/model.safetensors')), 'w'),
-      'w',
     ),
-    gguf: await readGguf(bytesSource(readFileSync(fixture('granitemoehybrid-untied/model.gguf')), 'm'), 'm'),
+    gguf: await readGguf(bytesSource(readFileSync(fixture('granitemoehybrid-untied/model.gguf')), 'm')),
   };
   test.each<[keyof typeof files, string, Readonly<Record<string, readonly number[] | undefined>>]>([
     ['safetensors', 'a decay missing', { 'model.layers.1.mamba.A_log': undefined }],

@@ -31,20 +31,22 @@ export async function run(
     const part = ids.slice(first, first + block);
     const positions = Uint32Array.from(part, (_, i) => start + first + i);
     let x = decoder.embed(part);
+    const inputs = await decoder.layerInputs(part, x);
     for (const [layer, { kind, at }] of kept.all.entries()) {
       if (kind === 'state') {
-        x = await decoder.finish(layer, x, await decoder.mix(layer, x, carried[at]));
+        x = await decoder.finish(layer, x, await decoder.mix(layer, x, carried[at]), undefined, inputs);
         continue;
       }
       const cache = caches[at],
         projected = await decoder.project(layer, x, positions, start + ids.length);
-      cache.append(projected.k, projected.v, positions);
+      if (kind === 'slots') cache.append(projected.k, projected.v, positions);
       watch?.(layer, projected, positions);
       x = await decoder.finish(
         layer,
         x,
         attend({ q: projected.q, queryPositions: positions, cache, ...layerAttention(decoder, layer) }),
         projected.gate,
+        inputs,
       );
     }
     for (const row of want)

@@ -1,5 +1,5 @@
 import type { Decoder, Angles, HostState, PassOptions } from '@kv/engine';
-import { BatchBarrier, BatchSlot, YIELD_AFTER, keptLayers, rmsNorm, type KeptLayers } from '@kv/engine';
+import { BatchBarrier, BatchSlot, YIELD_AFTER, keptLayers, layerInputs, rmsNorm, type KeptLayers } from '@kv/engine';
 import { keptOf, nothingKept, PassBuffers, queryRanks, queryRowNumbers } from './pass-buffers.ts';
 import type { WasmRunnable } from './engine.ts';
 import { alike, compilePass } from './compiled-pass.ts';
@@ -137,7 +137,11 @@ export class BatchedDecode {
         rowsAt(this.#pool.heap, buffers.work.for(compiled.layout), place, m);
     for (const { caches, id } of requests) caches.context.progress.text.push(id);
     try {
-      copyRows(this.#decoder.embed(requests.map(({ id }) => id)), D, at(compiled.rows[0]), m);
+      const ids = requests.map(({ id }) => id),
+        x = this.#decoder.embed(ids),
+        inputs = await layerInputs(this.#decoder, ids, x);
+      copyRows(x, D, at(compiled.rows[0]), m);
+      if (inputs && compiled.inputs) copyRows(inputs, inputs.length / m, at(compiled.inputs), m);
       const failed = new Map<number, unknown>();
       let since = performance.now();
       for (let l = 0; l < all; ) {

@@ -134,22 +134,7 @@ export class BytecodeWriter {
 
   /** Writes activation(gates) * ups of rows `[gates | ups]`. */
   gate(x: BufferSlice, width: number, how: number): BufferSlice {
-    const out = this.#out(width, x),
-      ups = this.columns(x, width),
-      { stride } = out;
-    this.stream.put(
-      ops.gate,
-      how,
-      at(x),
-      x.stride,
-      at(ups),
-      x.stride,
-      at(out),
-      stride,
-      width,
-      modes[this.stream.share],
-    );
-    return out;
+    return this.gatedBy(x, this.columns(x, width), width, how);
   }
 
   /** Writes attention of the rows, whose keys and values are appended to the cache. */
@@ -185,24 +170,28 @@ export class BytecodeWriter {
 
   /** Writes x * sigmoid(gate), where each gate is that of `run` numbers. */
   outputGate(x: BufferSlice, gate: BufferSlice, width: number, run: number): BufferSlice {
+    if (run === 1) return this.gatedBy(gate, x, width, sigmoid);
     const out = this.#out(width, x, gate),
-      { share } = this.stream;
-    if (run > 1) {
-      const rows = [at(gate), gate.stride, at(x), x.stride, at(out), out.stride];
-      this.stream.put(ops.gateRuns, ...rows, width, run, modes[share]);
-      return out;
-    }
+      rows = [at(gate), gate.stride, at(x), x.stride, at(out), out.stride];
+    this.stream.put(ops.gateRuns, ...rows, width, run, modes[this.stream.share]);
+    return out;
+  }
+
+  /** Writes activation(gates) * ups. */
+  gatedBy(gates: BufferSlice, ups: BufferSlice, width: number, how: number): BufferSlice {
+    const out = this.#out(width, gates, ups),
+      { stride } = out;
     this.stream.put(
       ops.gate,
-      sigmoid,
-      at(gate),
-      gate.stride,
-      at(x),
-      x.stride,
+      how,
+      at(gates),
+      gates.stride,
+      at(ups),
+      ups.stride,
       at(out),
-      out.stride,
+      stride,
       width,
-      modes[share],
+      modes[this.stream.share],
     );
     return out;
   }

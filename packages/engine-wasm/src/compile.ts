@@ -17,9 +17,13 @@ export interface ProgramConstants {
 /** Activations of kernel/rows.ts. */
 const activations = { silu: 0, gelu: 1 } as const;
 
+/** Returns the values that an instruction reads. */
+const readBy = (instruction: Instruction): readonly RowsValue[] =>
+  'y' in instruction ? [instruction.x, instruction.y] : [instruction.x];
+
 /** Returns the only reader of a value, if there is exactly one. */
 export function onlyUser(program: Program, { id }: RowsValue): Instruction | undefined {
-  const users = program.instructions.filter((other) => other.x.id === id || (other.op === 'add' && other.y.id === id));
+  const users = program.instructions.filter((other) => readBy(other).some((x) => x.id === id));
   return users.length === 1 && program.outputs.every((output) => output.id !== id) ? users[0] : undefined;
 }
 
@@ -44,10 +48,9 @@ export function writeProgram(
   const done = (index: number): void => {
     const later = program.instructions.slice(index + 1),
       alive = new Set(
-        [
-          ...later.flatMap((other) => (other.op === 'add' ? [other.x, other.y] : [other.x])),
-          ...program.outputs.map((output) => output),
-        ].flatMap(({ id }) => places.get(id)?.room ?? []),
+        [...later.flatMap(readBy), ...program.outputs.map((output) => output)].flatMap(
+          ({ id }) => places.get(id)?.room ?? [],
+        ),
       );
     for (const [id, there] of places)
       if (!alive.has(there.room) && !held.has(there.room)) {
@@ -108,6 +111,8 @@ function write(
       const [gate, up] = weights.parts;
       return code.gated(x, gate, up, weights.array, how);
     }
+    case 'gatedBy':
+      return code.gatedBy(x, place(instruction.y), out.width, activations[instruction.activation]);
     case 'add':
       return code.add(x, place(instruction.y), width);
     case 'softcap':
@@ -127,6 +132,7 @@ const known: ReadonlySet<string> = new Set<Instruction['op']>([
   'columns',
   'rope',
   'gated',
+  'gatedBy',
   'add',
   'softcap',
   'scale',
@@ -139,7 +145,7 @@ const known: ReadonlySet<string> = new Set<Instruction['op']>([
  */
 export function expectKnown(program: Program): void {
   for (const instruction of program.instructions)
-    if (!known.has(instruction.op) || (instruction.op === 'gated' && !(instruction.activation in activations)))
+    if (!known.has(instruction.op) || ('activation' in instruction && !(instruction.activation in activations)))
       throw strange(program, instruction);
 }
 

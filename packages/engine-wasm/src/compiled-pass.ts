@@ -27,6 +27,8 @@ export interface CompiledPass extends LoadedCode {
   /** Address after the code by which a block joins the cache, or the state, of each layer. */
   readonly appended: readonly number[];
   readonly rows: readonly BufferSlice[];
+  /** Where the inputs that layers take of rows lie, where the model has such. */
+  readonly inputs?: BufferSlice;
   /** The logits after the layers, if the same code computes them. */
   readonly logits?: BufferSlice;
 }
@@ -45,7 +47,7 @@ interface PassShape {
 export function compilePass(
   pool: ThreadPool,
   arena: WeightArena,
-  { layers, head, config }: Decoder<WasmRunnable>,
+  { layers, head, config, perLayer }: Decoder<WasmRunnable>,
   mixers: readonly MixerShape[],
   { rows, apart, head: withHead }: PassShape,
 ): CompiledPass {
@@ -54,6 +56,7 @@ export function compilePass(
     offsets: number[] = [],
     appended: number[] = [],
     projected: (ProjectedRows & { readonly end: number })[] = [],
+    inputs = perLayer && stream.value(layers.length * (config.perLayer ?? 0), true),
     places: BufferSlice[] = [stream.value(config.hidden, true)];
   for (const [l, { project, finish }] of layers.entries()) {
     offsets.push(stream.length);
@@ -62,7 +65,7 @@ export function compilePass(
       mixed = writeMixer(code, given, mixers[l], (rows) => projected.push({ ...rows, end: stream.length }));
     appended.push(code.appended);
     for (const room of new Set(given.map((place) => place.room))) stream.layout.give(room);
-    const [y] = writeProgram(code, finish.program, finish.placed, [x, mixed]);
+    const [y] = writeProgram(code, finish.program, finish.placed, [x, mixed, ...(inputs ? [inputs] : [])]);
     code.free(x);
     code.free(mixed);
     places.push(y);
@@ -76,6 +79,7 @@ export function compilePass(
     projected: projected.map(({ end, ...rows }) => ({ ...rows, end: installed.code + end })),
     appended: appended.map((at) => installed.code + at),
     rows: places,
+    ...(inputs && { inputs }),
     ...(logits && { logits }),
   };
 }

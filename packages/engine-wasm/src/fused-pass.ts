@@ -1,6 +1,6 @@
 import { headDims, headsOf, slotHeads } from '@kv/checkpoints';
 import type { Decoder, HostState, KeptLayers, PassOptions, BatchGroup } from '@kv/engine';
-import { keptLayers, rmsNorm, slotModel, YIELD_AFTER, layersTogether } from '@kv/engine';
+import { keptLayers, layerInputs, rmsNorm, slotModel, YIELD_AFTER, layersTogether } from '@kv/engine';
 import { range } from '@kv/core/shared';
 import { newestRows } from './block-hooks.ts';
 import type { BlockHooks, RowKeys, RowRange } from './block-hooks.ts';
@@ -136,6 +136,7 @@ export class FusedPass {
         return logits;
       }
       const x = this.#decoder.embed(ids),
+        inputs = await layerInputs(this.#decoder, ids, x),
         { config } = this.#decoder,
         { hidden: D } = config,
         { slots, slotsBefore } = caches.kept,
@@ -150,7 +151,7 @@ export class FusedPass {
           together = afterLayers ? layersTogether(slotModel(config), held, caches.context.form) : all;
         // ends with the last layer that keeps slots of those whose events run together
         to = Math.min((slots[first + together - 1] ?? all) + 1, all, nextFrozen(frozen, from));
-        await this.#block(run, x, [from, to], { frozen: frozen[from], copied, unread });
+        await this.#block(run, x, [from, to], { inputs, frozen: frozen[from], copied, unread });
         const end = slotsBefore[to];
         if (end === first) continue;
         copied =
@@ -184,10 +185,16 @@ export class FusedPass {
     x: Float32Array,
     [from, to]: RowRange,
     {
+      inputs,
       frozen: [first, last],
       copied,
       unread,
-    }: { readonly frozen: RowRange; readonly copied: RowKeys | undefined; readonly unread: number },
+    }: {
+      readonly inputs: Float32Array | undefined;
+      readonly frozen: RowRange;
+      readonly copied: RowKeys | undefined;
+      readonly unread: number;
+    },
   ): Promise<void> {
     const { buffers } = run,
       compiled = this.#code(tile),
@@ -202,6 +209,7 @@ export class FusedPass {
         const m = Math.min(tile, stop - at),
           part = x.subarray(at * D, (at + m) * D);
         copyRows(part, D, this.#rows(buffers, compiled, from, m), m);
+        this.#give(buffers, compiled, inputs, at, m);
         await each(part, at, m);
       }
     };
@@ -230,7 +238,10 @@ export class FusedPass {
       compiled = this.#code(1),
       all = this.#mixers.length;
     const end = count > 0 ? compiled.end : undefined;
-    copyRows(this.#decoder.embed(ids), D, this.#rows(buffers, compiled, 0, 1), 1);
+    const x = this.#decoder.embed(ids),
+      inputs = await layerInputs(this.#decoder, ids, x);
+    copyRows(x, D, this.#rows(buffers, compiled, 0, 1), 1);
+    this.#give(buffers, compiled, inputs, 0, 1);
     if (views) await run.viewed(compiled, views, end);
     else {
       run.open(0, all, [0, 0]);
@@ -240,6 +251,19 @@ export class FusedPass {
     if (count === 0) return [];
     this.#decoder.rows.head++;
     return [this.#place(buffers, compiled, compiled.logits!, 1).data.slice(0, vocab)]; // code of one row ends in them
+  }
+
+  /** Puts what layers take of m rows, from row `at` on, where their code reads it. */
+  #give(buffers: PassBuffers, compiled: CompiledPass, inputs: Float32Array | undefined, at: number, m: number): void {
+    const { layers, perLayer = 0 } = this.#decoder.config,
+      width = layers * perLayer;
+    if (inputs && compiled.inputs)
+      copyRows(
+        inputs.subarray(at * width, (at + m) * width),
+        width,
+        this.#place(buffers, compiled, compiled.inputs, m),
+        m,
+      );
   }
 
   #hidden({ hidden }: HostState, x: Float32Array): void {

@@ -17,6 +17,7 @@ import {
 } from '../src/operations.ts';
 import { rowsOf } from '../src/index.ts';
 import type { DeviceRowView } from '../src/index.ts';
+import type { Tensor } from '@kv/core';
 import type { Commands, Gpu } from '@kv/gpu';
 import { numbers, random } from '@kv/gpu-testing';
 import { everywhere, gpuTests, near, twice, ulp } from './device.ts';
@@ -192,20 +193,15 @@ gpuTest('infinities and NaN where they have a meaning', async (gpu) => {
   expect([capped[3], capped[4], capped[5], capped[6]]).toEqual([5, -5, 5, -5]);
   expect([sum[0], sum[1], sum[2], sum[7]]).toEqual([Infinity, -Infinity, NaN, 1]);
   expect(same).toEqual([...data]);
-  const silus = await gpu.scope(async ({ commands, read }) => [
-    ...(
-      await read([
-        encodeGated(
-          commands,
-          x(commands.upload(Float32Array.of(200, -200, 1e30, -1e30, 1, 1, 1, 1), [1, 8]), 8),
-          1,
-          'silu',
-        ).tensor,
-        encodeGated(commands, x(commands.upload(Float32Array.of(200, -200, 50, -50, 1, 1, 1, 1), [1, 8]), 8), 1, 'gelu')
-          .tensor,
-      ])
-    ).flatMap((r) => [...r.data]),
-  ]);
+  const silus = await gpu.scope(async ({ commands, read }) => {
+    const act = (activation: 'silu' | 'gelu', ...gates: number[]): Tensor => {
+      const rows = rowsOf(commands.upload(Float32Array.of(...gates, 1, 1, 1, 1), [1, 8]), 8);
+      return encodeGated(commands, columns(rows, 0, 4), columns(rows, 4, 4), 1, activation).tensor;
+    };
+    return (await read([act('silu', 200, -200, 1e30, -1e30), act('gelu', 200, -200, 50, -50)])).flatMap((r) => [
+      ...r.data,
+    ]);
+  });
   near(
     Float32Array.from(silus),
     [200, 0, 1e30, 0, 200, 0, 50, 0],

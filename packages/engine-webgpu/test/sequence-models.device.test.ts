@@ -23,6 +23,8 @@ const shapesAlone = [
     'ministral3',
     'olmo3-biased',
     'lfm3-plain',
+    'gemma4-keys',
+    'gemma4-unshared',
   ],
   asGguf = ['qwen3_5-untied', 'granitemoehybrid-untied', 'ministral3-untied', 'olmo3'];
 const chosen = familyFiles.filter(
@@ -86,6 +88,7 @@ for (const [name, cases] of [
   ['mistral', inTurn(CASES, 2)],
   ['gemma3', inTurn(CASES.slice(0, 2), 2)],
   ['smollm3', inTurn(CASES.slice(2), 3)],
+  ...(FULL ? ([['gemma4', CASES]] as const) : []),
 ] as const)
   gpuTest(`${name}: what windows made unreachable is freed as on the host, under steps ahead and events too`, (gpu) =>
     both(gpu, fixture(name), async (host, device) => {

@@ -40,7 +40,8 @@ export interface RuntimeOptions<M extends RunningModel> extends OpenOptions {
  * Loads `'embedded'`, a path or URL that ends in `.gguf`, or the folder or base URL of a Hugging Face checkpoint:
  * config.json, model.safetensors (or its shards), tokenizer.json. With `files` as blobs, such as a user chooses in a
  * browser, only those are read. Tensors are read one program at a time: never more than a layer is held in addition to
- * the engine's own weights. The end-of-turn token of the chat template is one of the `eosIds`.
+ * the engine's own weights. The file stays open, until `destroy`, where rows of a table are read from it as tokens come
+ * (Gemma 4's inputs of layers). The end-of-turn token of the chat template is one of the `eosIds`.
  * @param name the model
  * @param options the runtime or engine, and limits of a download
  * @throws KvError in one sentence for any other name, and for any error in the files
@@ -64,6 +65,8 @@ export async function loadModel(name: string, all: LoadOptions | RuntimeOptions<
     chatTemplate,
     close,
   } = await openCheckpoint(name === 'embedded' && !blobsOf(options.files) ? embeddedFolder() : name, options);
+  /** Whether rows of a table are read from the file while the model runs. */
+  let keeps = false;
   try {
     const end = turnEnd(chatTemplate, tokenizer),
       config = { ...stored, eosIds: [...new Set([...stored.eosIds, ...(end === undefined ? [] : [end])])] };
@@ -74,8 +77,17 @@ export async function loadModel(name: string, all: LoadOptions | RuntimeOptions<
       parts = { config, tokenizer, sidecar: sidecars(name, () => names, fromBlobs) };
     const running = await runs.start({ ...parts, weights: print.weights, stored: size, cache });
     names = await print.names(stored);
-    return { engine: runs.name, ...running, ...parts, ...names, name, chatTemplate, weightBytes: size?.bytes };
+    keeps = stored.perLayer !== undefined;
+    return {
+      ...{ engine: runs.name, ...running, ...parts, ...names, name, chatTemplate, weightBytes: size?.bytes },
+      ...(keeps && {
+        destroy: () => {
+          running.destroy();
+          void close();
+        },
+      }),
+    };
   } finally {
-    await close();
+    if (!keeps) await close();
   }
 }

@@ -38,7 +38,7 @@ describe.each(familyFiles)('%s/%s', (name, file) => {
 
   test('the tokenizer comes with it', () => {
     const { ids } = model.tokenizer.encode('the cat, a th');
-    expect(ids.length).toBe(11);
+    expect(ids.filter((id) => id !== model.config.bosId).length).toBe(11);
     expect(model.tokenizer.decode(ids)).toBe('the cat, a th');
     expect([model.config.bosId, model.config.eosIds]).toEqual([1, [2]]);
   });

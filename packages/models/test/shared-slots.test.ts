@@ -94,39 +94,38 @@ const cases: readonly (readonly [string, Policy, (o: Oracle64, l: number) => num
   ['caote', compose(snapkv({ window: 1, kernel: 1 }), caote(), topK()), caote64],
 ];
 
-describe.each(Object.entries(sharings))('%s', (_name, slotsOf) => {
-  const owners = [...new Set<number>(slotsOf)];
-  describe.each([
-    ['plain loops', () => hostRuntime({ engine: referenceEngine() })],
-    ['the module', () => cpuRuntime({ threads: 1 })],
-  ] as const)('%s', (_engine, runtimeOf) => {
-    test.each(cases)('%s keeps in blocks what the formula over all readers keeps', async (_policy, policy, scores) => {
-      const model = await shared(slotsOf, runtimeOf());
-      for (const block of [1, 7, 64]) {
-        const o = oracleOf(model, slotsOf),
-          prompt = ids.slice(0, 61);
-        let logits = new Float64Array(0);
-        for (const [i, id] of prompt.entries()) {
-          logits = o.feed(id) as Float64Array<ArrayBuffer>;
-          if ((i + 1) % block !== 0 && i + 1 !== prompt.length) continue;
-          for (const l of owners)
-            if (o.cache[l][0].length > 16)
-              cut(
-                o,
-                l,
-                scores(o, l).map((row) => best(row, 16)),
-              );
-        }
-        const { report, logits: ours } = await generate(model, {
-          ...{ ids: prompt, policy, budget: 16, block, maxNewTokens: 0, logits: 1 },
-        });
-        expect(report.kept).toEqual(
-          owners.map((l) => o.cache[l].map((entries) => entries.map(({ position }) => position))),
-        );
-        expect(relative(ours![0], logits)).toBeLessThan(1e-4);
+describe.each([
+  ['two layers read layer 1', 'plain loops', hostRuntime({ engine: referenceEngine() })],
+  ['layers 0 and 1 in turn', 'the module', cpuRuntime({ threads: 1 })],
+] as const)('%s, by %s', (name, _engine, runtime) => {
+  const slotsOf = sharings[name],
+    owners = [...new Set<number>(slotsOf)],
+    loaded = shared(slotsOf, runtime),
+    prompt = ids.slice(0, 40);
+  test.each(cases)('%s keeps in blocks what the formula over all readers keeps', async (_policy, policy, scores) => {
+    const model = await loaded;
+    for (const block of [1, 7, 64]) {
+      const o = oracleOf(model, slotsOf);
+      let logits = new Float64Array(0);
+      for (const [i, id] of prompt.entries()) {
+        logits = o.feed(id) as Float64Array<ArrayBuffer>;
+        if ((i + 1) % block !== 0 && i + 1 !== prompt.length) continue;
+        for (const l of owners)
+          if (o.cache[l][0].length > 12)
+            cut(
+              o,
+              l,
+              scores(o, l).map((row) => best(row, 12)),
+            );
       }
-      model.destroy();
-    });
+      const { report, logits: ours } = await generate(model, {
+        ...{ ids: prompt, policy, budget: 12, block, maxNewTokens: 0, logits: 1 },
+      });
+      expect(report.kept).toEqual(
+        owners.map((l) => o.cache[l].map((entries) => entries.map(({ position }) => position))),
+      );
+      expect(relative(ours![0], logits)).toBeLessThan(1e-4);
+    }
   });
 });
 
@@ -163,25 +162,25 @@ describe('a model of which two layers keep slots and two read them', () => {
     ['full', {}],
     ['snapkv(window=4)', { budget: 12, every: 5 }],
     ['tova', { budget: 12, every: 5, block: 8 }],
+    ['snapkv(window=4) | topK | levels(f16=0.5,q8=0.5)', { budget: 12, every: 5, cache: 'f16' }],
     ['h2o(recent=4)', { budget: 14, every: 3 }],
-    ['h2o(recent=4,rows=kv)', { budget: 14, every: 3 }],
+    ['h2o(recent=4,rows=kv) | topK | rerotate', { budget: 14, every: 3, cache: 'q8' }],
     ['h2o(over=block,recent=2) | caote', { budget: 14, block: 16 }],
     ['snapkv(window=4) | twoStageScores', { budget: 14 }],
     ['kvzipModelWide', { budget: 12 }],
-    ['etf(psi=0.5,sinks=2)', {}],
     ['h2o(recent=4) | topK | etf(psi=0.5,sinks=2)', { budget: 14, every: 3 }],
     ['psaw', {}],
     ['quest(page=4,slots=8,dense=0)', {}],
     ['cpe(budget=12)', {}],
-    ['view(snapkv(window=2) | topK,budget=8)', {}],
     ['view(h2o(recent=2) | topK,budget=8)', {}],
-    ['pyramidal(window=4)', { budget: 14 }],
   ] as const)('%s: the module keeps and says what plain loops do', async (policy, options) => {
     const all = { ids: prompt, policy, maxNewTokens: 12, logits: 20, certify: certificates(), ...options };
     const [ours, theirs] = await Promise.all((await models).map((model) => generate(model, all)));
     expect(ours.report.kept).toEqual(theirs.report.kept);
     expect(ours.tokens).toEqual(theirs.tokens);
-    for (const [i, row] of ours.logits!.entries()) expect(relative(row, theirs.logits![i])).toBeLessThan(2e-5);
+    // a number between two codes may be rounded otherwise
+    const bound = 'cache' in options ? 1e-3 : 2e-5;
+    for (const [i, row] of ours.logits!.entries()) expect(relative(row, theirs.logits![i])).toBeLessThan(bound);
   });
 
   test.each(['snapkv(window=4)', 'h2o(recent=4)', 'view(snapkv(window=2) | topK,budget=8)', 'cpe(budget=12)'])(

@@ -8,8 +8,8 @@ export interface Architecture {
   readonly ggufKey?: string;
   /** `model_type` of a config.json, of a model that also reads images, that holds the text model's in `text_config`. */
   readonly within?: string;
-  /** Names of tensors: Llama's, or those of LFM2, LFM3, Qwen 3.5 or Granite 4.0 h. */
-  readonly names: 'llama' | 'lfm2' | 'lfm3' | 'qwen3_5' | 'granitemoehybrid';
+  /** Names of tensors: Llama's, or those of LFM2, LFM3, Qwen 3.5, Gemma 4 or Granite 4.0 h. */
+  readonly names: 'llama' | 'lfm2' | 'lfm3' | 'qwen3_5' | 'gemma4' | 'granitemoehybrid';
   /** What some layers have instead of attention. */
   readonly mixer?: 'shortConvolution' | 'gatedDelta' | 'stateSpace';
   /** What `layer_types` would call a layer, where config.json has none; they repeat, but for the first layer. */
@@ -25,6 +25,13 @@ export interface Architecture {
   readonly fusedGate?: boolean;
   /** Normalisation of q and k before rotation: per head, or over all heads of a token together. */
   readonly qkNorm: 'none' | 'head' | 'projection';
+  /** Whether values are normalised per head, without a gain. */
+  readonly valueNorm: boolean;
+  /**
+   * Whether layers may differ in heads and widths, read the slots of earlier layers, and take inputs of their own; see
+   * layers.ts.
+   */
+  readonly byLayer: boolean;
   /**
    * Where norms are: before attention and the feed-forward layer, after them (before the residual add), or both; `asked`: both,
    * unless `use_sandwich_norm` is false, and then before.
@@ -34,8 +41,8 @@ export interface Architecture {
   readonly gainsFromOne: boolean;
   /** Whether embeddings are multiplied by sqrt(D). */
   readonly scaledEmbedding: boolean;
-  /** What scales scores: the head's width or a config field to the power -1/2, or a config field as it is. */
-  readonly scale: 'head' | 'query_pre_attn_scalar' | 'attention_multiplier';
+  /** What scales scores: the head's width or a config field to the power -1/2, a config field as it is, or nothing. */
+  readonly scale: 'one' | 'head' | 'query_pre_attn_scalar' | 'attention_multiplier';
   /** Whether queries are scaled by their position, where `llama_4_scaling_beta` of RoPE's parameters says by how much. */
   readonly queryScale: boolean;
   /** Whether `embedding_multiplier`, `residual_multiplier` and `logits_scaling` are read. */
@@ -103,6 +110,7 @@ export type ArchitectureName =
   | 'phi3'
   | 'gemma2'
   | 'gemma3_text'
+  | 'gemma4_text'
   | 'smollm3'
   | 'olmo2'
   | 'olmo3'
@@ -121,6 +129,8 @@ const llama: Architecture = {
   outputGate: 'none',
   fused: false,
   qkNorm: 'none',
+  valueNorm: false,
+  byLayer: false,
   norms: 'before',
   gainsFromOne: false,
   scaledEmbedding: false,
@@ -253,6 +263,21 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
     windows: { every: 6 },
     localTheta: 10_000,
     defaults: { normEps: 1e-6, maxPositions: 131_072, tied: true, headDim: 256, window: 4096, theta: 1e6 },
+  },
+  gemma4_text: {
+    ...gemma2,
+    gguf: 'gemma4',
+    within: 'gemma4',
+    names: 'gemma4',
+    qkNorm: 'head',
+    valueNorm: true,
+    byLayer: true,
+    gainsFromOne: false,
+    scale: 'one',
+    softcaps: {},
+    windows: { every: 6 },
+    localTheta: 10_000,
+    defaults: { normEps: 1e-6, maxPositions: 131_072, tied: true, headDim: 256, window: 512, theta: 1e6 },
   },
   smollm3: {
     ...llama,

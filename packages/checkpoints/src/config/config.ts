@@ -1,6 +1,7 @@
 import { KvError } from '@kv/core';
 import { architectures, type Architecture, type ArchitectureName } from './architectures.ts';
 import { boolean, integer, object, optional, positive, show, type JsonFields } from '../read/fields.ts';
+import { layeredFields, parseLayers } from './layers.ts';
 import { layerTypes, parseMixers, type Mixer } from './mixers.ts';
 import { parseRope, ropesByLayer, type RopeConfig } from './rope-config.ts';
 import { unknownArchitecture } from './unknown-architecture.ts';
@@ -21,6 +22,10 @@ export interface ModelConfig {
   readonly hidden: number;
   /** Width of the gated feed-forward layer. */
   readonly ffn: number;
+  /** Its width in each layer, where layers differ. @defaultValue `ffn` in all */
+  readonly ffns?: readonly number[];
+  /** Numbers P of every token that each layer takes in addition to the residual stream. @defaultValue none */
+  readonly perLayer?: number;
   /** Rows of the embedding; token ids are below it. */
   readonly vocab: number;
   /** RoPE of each layer; layers with the same rotation share one object. A layer without attention rotates nothing. */
@@ -51,6 +56,9 @@ export interface ModelConfig {
   /** Tokens that end an answer. */
   readonly eosIds: readonly number[];
 }
+
+/** Returns the width of a layer's feed-forward layer. */
+export const ffnOf = ({ ffn, ffns }: Pick<ModelConfig, 'ffn' | 'ffns'>, layer: number): number => ffns?.[layer] ?? ffn;
 
 /** How attention scores are computed from q·k. */
 export interface AttentionConfig {
@@ -99,7 +107,7 @@ const plainly: Readonly<Record<string, readonly unknown[]>> = {
   quantization_config: [],
   compression_config: [],
   quantization: [], // of MLX
-  use_bidirectional_attention: [false],
+  use_bidirectional_attention: [false, 'vision'], // of images, which are not read
   is_causal: [true],
   is_encoder_decoder: [false],
   add_cross_attention: [false],
@@ -113,8 +121,10 @@ const plainly: Readonly<Record<string, readonly unknown[]>> = {
  * something this decoder does not compute
  */
 export function parseConfig(json: unknown, where: string): ModelConfig {
-  const [name, given] = architectureOf(object(json, where, 'the configuration'), where);
+  const [name, written] = architectureOf(object(json, where, 'the configuration'), where);
   const kind: Architecture = architectures[name],
+    layers = integer(written, 'num_hidden_layers', where, undefined, mostLayers),
+    given = kind.byLayer ? layeredFields(written, layers) : written,
     fields = completed(kind, given, where);
   for (const [field, plain] of Object.entries(plainly))
     if (fields[field] != null && !plain.includes(fields[field]))
@@ -130,18 +140,25 @@ export function parseConfig(json: unknown, where: string): ModelConfig {
   const { num_local_experts: experts = 8 } = fields;
   if (kind.mixer === 'stateSpace' && experts !== 0)
     throw new KvError(where, `num_local_experts must be 0, got ${show(experts)}`);
-  const layers = integer(fields, 'num_hidden_layers', where, undefined, mostLayers);
   const vocab = integer(fields, 'vocab_size', where);
   const maxPositions = integer(fields, 'max_position_embeddings', where, kind.defaults.maxPositions);
-  const mixers = parseMixers(kind, fields, { layers, hidden, heads: { kvHeads, headDim }, where }),
-    windows = windowsOf(kind, fields, mixers, where),
-    turns = turnsOf(kind, fields, mixers, where),
-    { rope, local, listed } = parseRope(fields, { headDim, maxPositions, layers, kind, where });
-  const bias = (of: boolean | string): boolean => (typeof of === 'boolean' ? of : boolean(fields, of, where, false));
   const named = (what: keyof Architecture['fields']): string => {
     const names = kind.fields[what];
     return names.find((name) => fields[name] != null) ?? names[names.length - 1];
   };
+  const ffn = parseFfn(kind, fields, named('ffn'), where),
+    alike = parseMixers(kind, fields, { layers, hidden, heads: { kvHeads, headDim }, where }),
+    windows = windowsOf(kind, fields, alike, where),
+    turns = turnsOf(kind, fields, alike, where),
+    differing = kind.byLayer ? parseLayers(fields, { queryHeads, kvHeads, headDim, ffn, vocab }, where) : undefined,
+    { mixers = alike } = differing ?? {},
+    full = differing?.mixers[layers - 1], // the last layer has no window
+    { rope, local, listed } = parseRope(fields, {
+      headDim: full?.headDim ?? headDim,
+      ...(full && { localHeadDim: headDim }),
+      ...{ maxPositions, layers, kind, where },
+    });
+  const bias = (of: boolean | string): boolean => (typeof of === 'boolean' ? of : boolean(fields, of, where, false));
   const bosId = tokenIds(fields, 'bos_token_id', vocab, where)[0];
   return {
     architecture: name,
@@ -149,7 +166,9 @@ export function parseConfig(json: unknown, where: string): ModelConfig {
     mixers,
     queryHeads,
     hidden,
-    ffn: ffnOf(kind, fields, named('ffn'), where),
+    ffn,
+    ...(differing?.ffns && { ffns: differing.ffns }),
+    ...(differing?.perLayer !== undefined && { perLayer: differing.perLayer }),
     vocab,
     ropes: listed ?? ropesByLayer(rope, local, windows, turns),
     ...(kind.norms === 'asked' && { norms: boolean(fields, 'use_sandwich_norm', where, true) ? 'around' : 'before' }),
@@ -269,6 +288,7 @@ function turnsOf(kind: Architecture, fields: JsonFields, mixers: readonly Mixer[
 }
 
 function scaleOf({ scale }: Architecture, fields: JsonFields, headDim: number, where: string): number {
+  if (scale === 'one') return 1;
   if (scale === 'attention_multiplier') return positive(fields, scale, where, 1);
   return 1 / Math.sqrt(scale === 'head' ? headDim : positive(fields, scale, where, 256)); // sqrt is exact; the result of ** differs between versions of Node
 }
@@ -323,7 +343,7 @@ export const slidesEvery =
     (first ? layer : layer + 1) % every !== 0;
 
 /** Returns the width of the feed-forward layer, rounded as LFM2's code rounds it. */
-function ffnOf({ adjustedFfn }: Architecture, fields: JsonFields, name: string, where: string): number {
+function parseFfn({ adjustedFfn }: Architecture, fields: JsonFields, name: string, where: string): number {
   const given = integer(fields, name, where);
   if (!adjustedFfn || !boolean(fields, 'block_auto_adjust_ff_dim', where, true)) return given;
   const narrowed = Math.trunc((2 * given) / 3),

@@ -25,6 +25,7 @@ import {
   type StateSpace,
   unlimited,
 } from './mixers.ts';
+import { mixersByLayer } from './layers.ts';
 import { ggufNames } from './names.ts';
 import { ropesByLayer, yarn, yarnAttention, type RopeConfig, type Yarn } from './rope-config.ts';
 import { missing } from '../format/tensor-file.ts';
@@ -56,7 +57,9 @@ export async function configFromGguf(file: GgufFile): Promise<ModelConfig> {
   const hidden = keys.integer('embedding_length'),
     queryHeads = keys.integer('attention.head_count');
   const layers = layersOf(keys),
-    [kvHeads, attends] = kvHeadsOf(kind, keys, layers, queryHeads),
+    [kvHeads, attends] = kind.byLayer
+      ? [1, new Array<boolean>(layers).fill(true)]
+      : kvHeadsOf(kind, keys, layers, queryHeads),
     headDim = keys.integer('attention.key_length', hidden / queryHeads, mostHeadDim);
   checkHeads(queryHeads, kvHeads, headDim, where);
   const values = keys.integer('attention.value_length', headDim);
@@ -67,33 +70,37 @@ export async function configFromGguf(file: GgufFile): Promise<ModelConfig> {
     embed = `${names.embed}.weight`,
     [vocab] = tensors.get(embed)?.shape ?? [];
   if (vocab === undefined) throw missing(where, embed);
+  const windows = windowsOf(kind, keys, layers),
+    differing = kind.byLayer
+      ? layersOfFile(keys, { queryHeads, headDim, windows, hasValues: (l) => has(`${names.layer(l).v}.weight`) })
+      : undefined;
   const carrying = names.layer(attends.indexOf(false)),
-    mixers = layerMixers(kind, attends, keys, {
+    alike = layerMixers(kind, attends, keys, {
       hidden,
       heads: { kvHeads, headDim },
       bias: ['convolution', 'stateSpace'].some((of) => has(`${carrying[of as 'convolution'].input}.bias`)),
       convolutionBias: has(`${carrying.stateSpace.kernel}.bias`),
     }),
+    { mixers = alike } = differing ?? {},
     first = names.layer(attends.indexOf(true));
   const caps = (rest: string): number | undefined =>
     kind.softcaps && keys.has(rest) ? keys.positive(rest) : undefined;
   const bosId = id(metadata, 'bos', vocab, where),
-    windows = windowsOf(kind, keys, layers),
     rope = await ropeOf(file, kind, keys, headDim),
     local =
       kind.localTheta === undefined
         ? undefined
         : {
-            rotary: rope.rotary,
+            rotary: kind.byLayer ? keys.integer('rope.dimension_count_swa', rope.rotary) : rope.rotary,
             theta: keys.positive('rope.freq_base_swa', kind.localTheta === 'same' ? rope.theta : kind.localTheta),
           };
   return {
     architecture: name,
     layers,
-    mixers,
     queryHeads,
     hidden,
-    ffn: ffnOf(keys),
+    ...(differing ?? { ffn: widthOf(keys) }),
+    mixers,
     vocab,
     ropes: ropesByLayer(rope, local, windows, turnsOf(kind, keys, mixers)),
     attention: {
@@ -141,7 +148,7 @@ function keysOf(metadata: JsonFields, { gguf }: Architecture, where: string): Ke
 }
 
 /** Returns the width of the feed-forward layer; Granite 4.0's is that of its shared expert. */
-function ffnOf(keys: Keys): number {
+function widthOf(keys: Keys): number {
   const shared = 'expert_shared_feed_forward_length';
   return keys.integer(keys.metadata[keys.key(shared)] ? shared : 'feed_forward_length');
 }
@@ -192,6 +199,53 @@ function kvHeadsOf(
     keys.where,
     `${key} must be a number, or ${layers} of the same number${mixer ? ' and 0' : ''}, got ${show(list)}`,
   );
+}
+
+/** Returns what a file says of layers that differ. @throws KvError naming the key that does not fit the layers */
+function layersOfFile(
+  keys: Keys,
+  {
+    queryHeads,
+    headDim,
+    windows,
+    hasValues,
+  }: {
+    readonly queryHeads: number;
+    readonly headDim: number;
+    readonly windows: readonly number[];
+    hasValues(layer: number): boolean;
+  },
+): Pick<ModelConfig, 'mixers' | 'ffn'> & Partial<Pick<ModelConfig, 'ffns' | 'perLayer'>> {
+  const { where, metadata } = keys,
+    layers = windows.length,
+    local = keys.integer('attention.key_length_swa', headDim, mostHeadDim),
+    slides = windows.map(Number.isFinite),
+    shared = keys.integer('attention.shared_kv_layers', 0, layers, 0),
+    perLayer = keys.integer('embedding_length_per_layer_input', 0, undefined, 0);
+  const numbers = (rest: string, fallback?: number): readonly number[] => {
+    const key = keys.key(rest),
+      list = metadata[key];
+    if (!Array.isArray(list)) return new Array<number>(layers).fill(keys.integer(rest, fallback));
+    if (list.length !== layers)
+      throw new KvError(where, `${key} must be a number, or one for each of ${layers} layers, got ${show(list)}`);
+    return list.map((value) => integer({ [key]: value as unknown }, key, where));
+  };
+  const ffns = numbers('feed_forward_length'),
+    kvHeads = numbers('attention.head_count_kv', queryHeads),
+    heads = kvHeads.map((count, l) => ({ kvHeads: count, headDim: slides[l] ? local : headDim }));
+  for (const { kvHeads, headDim } of heads) checkHeads(queryHeads, kvHeads, headDim, where);
+  const values = keys.integer('attention.value_length_swa', local);
+  if (values !== local)
+    throw new KvError(
+      where,
+      `${keys.key('attention.value_length_swa')} must be that of keys (${local}), got ${values}`,
+    );
+  return {
+    mixers: mixersByLayer({ slides, heads, shared, valuesOfKeys: (l) => !hasValues(l) }, where),
+    ffn: ffns[0],
+    ...(ffns.some((width) => width !== ffns[0]) && { ffns }),
+    ...(perLayer > 0 && { perLayer }),
+  };
 }
 
 /** Returns which layers have attention, by the list of those that have not; it counts drafting layers too. */
@@ -313,6 +367,7 @@ function scaleOf(
   { layers, hidden, queryHeads }: Pick<ModelConfig, 'layers' | 'hidden' | 'queryHeads'>,
   headDim: number,
 ): number {
+  if (architectures[name].scale === 'one') return 1;
   const large = (name === 'gemma2' && layers === 46) || (name === 'gemma3_text' && layers === 62);
   return 1 / Math.sqrt(large ? hidden / queryHeads : headDim);
 }

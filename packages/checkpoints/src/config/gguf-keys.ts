@@ -73,6 +73,15 @@ const readWhere: Readonly<
   'attention.sliding_window_pattern': [({ windows }) => typeof windows === 'object', [0, 1]],
 };
 
+/** Keys that are read where layers differ. */
+const ofLayers: ReadonlySet<string> = new Set([
+  'attention.shared_kv_layers',
+  'attention.key_length_swa',
+  'attention.value_length_swa',
+  'rope.dimension_count_swa',
+  'embedding_length_per_layer_input',
+]);
+
 /** Keys that do not change this decoder's logits, with the reason. */
 const idle: Readonly<Record<string, string>> = {
   vocab_size: "the embedding's rows say it",
@@ -176,6 +185,7 @@ function plainOf(rest: string, metadata: JsonFields, kind: Architecture): readon
   if (read.has(rest) || own(idle) !== undefined || ignoredPrefixes.some((start) => rest.startsWith(start)))
     return undefined;
   if (rest === 'rope.freq_base_swa' && kind.localTheta !== undefined) return undefined;
+  if (kind.byLayer && ofLayers.has(rest)) return undefined;
   const [reads, otherwise] = own(readWhere) ?? [];
   if (reads) return reads(kind) ? undefined : otherwise;
   const [same, absent] = own(repeats) ?? [];

@@ -22,6 +22,8 @@ export interface AttentionMixer extends KvHeads {
    * @defaultValue those of the configuration
    */
   readonly queryHeads?: number;
+  /** Whether values are what the keys' product gives, before the keys' norm and rotation. @defaultValue false */
+  readonly valuesOfKeys?: boolean;
 }
 
 /** Heads of keys and values; layers of a model may differ in both. */

@@ -5,6 +5,8 @@ export interface TensorNames {
   readonly embed: string;
   readonly norm: string;
   readonly head: string;
+  /** Of the inputs that each layer takes, where a model has such. */
+  readonly perLayer: { readonly table: string; readonly input: string; readonly norm: string };
   /** Names of the tensors of layer `index`. */
   layer(index: number): LayerNames;
   /**
@@ -41,6 +43,12 @@ export interface LayerNames {
   readonly gateUp: string;
   readonly down: string;
   readonly postFfnNorm: string;
+  /** What joins a layer's own input with the residual stream. */
+  readonly inputGate: string;
+  readonly inputOutput: string;
+  readonly inputNorm: string;
+  /** The whole name. */
+  readonly scale: string;
 }
 
 /** Whether a file has a tensor of this name. */
@@ -83,11 +91,21 @@ export function huggingFaceNames(of: ArchitectureName, has: Has): TensorNames {
     embed: `${model}.embed_tokens`,
     norm: lfm ? 'model.embedding_norm' : `${model}.norm`,
     head: model === 'language_model.model' ? 'language_model.lm_head' : 'lm_head',
+    perLayer: {
+      table: `${model}.embed_tokens_per_layer`,
+      input: `${model}.per_layer_model_projection`,
+      norm: `${model}.per_layer_projection_norm`,
+    },
     harmless: (tensor) =>
       /^(?:(?:language_model\.)?lm_head\.weight|model\.(?:layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq)$/.test(
         tensor,
       ) ||
-      (within !== undefined && /^(?:model\.)?(?:visual|vision_tower|multi_modal_projector|mtp)\./.test(tensor)),
+      (within !== undefined && /^(?:model\.)?(?:visual|vision_tower|multi_modal_projector|mtp)\./.test(tensor)) ||
+      // images and sound; keys and values of layers that read those of others
+      (names === 'gemma4' &&
+        /^model\.(?:vision_tower|embed_vision|audio_tower|embed_audio)\.|\.self_attn\.[kv]_(?:proj|norm)\./.test(
+          tensor,
+        )),
     layer(index) {
       const at = (name: string): string => `${model}.layers.${index}.${name}`;
       return {
@@ -133,6 +151,10 @@ export function huggingFaceNames(of: ArchitectureName, has: Has): TensorNames {
           gateUp: at('shared_mlp.input_linear'),
           down: at('shared_mlp.output_linear'),
         }),
+        inputGate: at('per_layer_input_gate'),
+        inputOutput: at('per_layer_projection'),
+        inputNorm: at('post_per_layer_input_norm'),
+        scale: at('layer_scalar'),
         ...(lfm2 && {
           qNorm: at('self_attn.q_layernorm'),
           kNorm: at('self_attn.k_layernorm'),
@@ -157,8 +179,11 @@ export const ggufNames = (of: ArchitectureName, has: Has): TensorNames => ({
   embed: 'token_embd',
   norm: architectures[of].names === 'lfm2' ? 'token_embd_norm' : 'output_norm',
   head: 'output',
+  perLayer: { table: 'per_layer_token_embd', input: 'per_layer_model_proj', norm: 'per_layer_proj_norm' },
   harmless: (tensor) =>
     /^(?:rope_freqs|rope_factors_(?:long|short))\.weight$/.test(tensor) ||
+    // keys and values of layers that read those of others
+    (architectures[of].names === 'gemma4' && /^blk\.\d+\.attn_(?:[kv]|k_norm)\./.test(tensor)) ||
     (architectures[of].names === 'qwen3_5' &&
       (/^(?:v|mm|mtp)\./.test(tensor) || has(`${/^blk\.\d+/.exec(tensor)?.[0]}.nextn.eh_proj.weight`))),
   layer(index) {
@@ -202,6 +227,10 @@ export const ggufNames = (of: ArchitectureName, has: Has): TensorNames => ({
       gateUp: at('ffn_up'),
       down: at('ffn_down'),
       postFfnNorm: at('post_ffw_norm'),
+      inputGate: at('inp_gate'),
+      inputOutput: at('proj'),
+      inputNorm: at('post_norm'),
+      scale: at('layer_output_scale.weight'),
     };
   },
 });

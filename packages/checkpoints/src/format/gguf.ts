@@ -43,6 +43,14 @@ export async function readGguf(source: ByteSource): Promise<GgufFile> {
       weightType(found.type, `${where} ${show(tensor)}`);
       return source.read(data + found.begin, found.end - found.begin);
     },
+    async part(tensor, from, length) {
+      const found = tensors.get(tensor);
+      if (found === undefined) throw missing(where, tensor);
+      weightType(found.type, `${where} ${show(tensor)}`);
+      if (from < 0 || from + length > found.end - found.begin)
+        throw new KvError(`${where} ${show(tensor)}`, `expected ${length} bytes at ${from} of it, got fewer`);
+      return source.read(data + found.begin + from, length);
+    },
     close: () => source.close(),
   };
 }

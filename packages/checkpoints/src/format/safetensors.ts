@@ -70,6 +70,14 @@ export async function readSafetensors(source: ByteSource): Promise<CheckpointTen
       weightType(found.type, `${where} ${show(tensor)}`);
       return 'blocks' in found ? joinMx(await read(found.blocks), await read(found.scales)) : read(found);
     },
+    async part(tensor, from, count) {
+      const found = tensors.get(tensor);
+      if (found === undefined) throw missing(where, tensor);
+      weightType(found.type, `${where} ${show(tensor)}`);
+      if ('blocks' in found || from < 0 || from + count > found.end - found.begin)
+        throw new KvError(`${where} ${show(tensor)}`, `expected ${count} bytes at ${from} of one tensor, got fewer`);
+      return source.read(8 + length + found.begin + from, count);
+    },
     close: () => source.close(),
   };
 }

@@ -20,6 +20,11 @@ export interface CheckpointTensors {
   readonly tensors: ReadonlyMap<string, TensorEntry>;
   /** Reads a tensor's stored bytes. @throws KvError for an unknown name, or a type that is not one of `tensorTypes` */
   bytes(tensor: string): Promise<Uint8Array>;
+  /**
+   * Reads `length` of a tensor's stored bytes from byte `from` on. @throws KvError for an unknown name, a type that is not
+   * one of `tensorTypes` or is stored in two tensors, and bytes past the end
+   */
+  part(tensor: string, from: number, length: number): Promise<Uint8Array>;
   /** Closes the files. */
   close(): Promise<void>;
 }
@@ -57,14 +62,16 @@ export function joinFiles(name: string, files: readonly CheckpointTensors[]): Ch
         );
       homes.set(tensor, file);
     }
+  const homeOf = (tensor: string): CheckpointTensors => {
+    const home = homes.get(tensor);
+    if (home === undefined) throw missing(name, tensor);
+    return home;
+  };
   return {
     name,
     tensors: new Map(files.flatMap((file) => [...file.tensors])),
-    async bytes(tensor) {
-      const home = homes.get(tensor);
-      if (home === undefined) throw missing(name, tensor);
-      return home.bytes(tensor);
-    },
+    bytes: async (tensor) => homeOf(tensor).bytes(tensor),
+    part: async (tensor, from, length) => homeOf(tensor).part(tensor, from, length),
     close: () => closeAll(files),
   };
 }

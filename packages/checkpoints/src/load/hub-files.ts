@@ -71,6 +71,7 @@ const CLASSES: Readonly<Record<ArchitectureName, string>> = {
   phi3: 'Phi3ForCausalLM',
   gemma2: 'Gemma2ForCausalLM',
   gemma3_text: 'Gemma3ForCausalLM',
+  gemma4_text: 'Gemma4ForCausalLM',
   smollm3: 'SmolLM3ForCausalLM',
   olmo2: 'Olmo2ForCausalLM',
   olmo3: 'Olmo3ForCausalLM',
@@ -100,8 +101,6 @@ export function configJson(config: ModelConfig): JsonFields {
     intermediate_size: config.ffn,
     num_hidden_layers: config.layers,
     num_attention_heads: config.queryHeads,
-    num_key_value_heads: kvHeads,
-    head_dim: headDim,
     vocab_size: config.vocab,
     max_position_embeddings: config.maxPositions,
     [kind.fields.normEps[0]]: config.normEps,
@@ -113,8 +112,14 @@ export function configJson(config: ModelConfig): JsonFields {
     mlp_bias: biases.ffn,
     ...(config.bosId !== undefined && { bos_token_id: config.bosId }),
     eos_token_id: config.eosIds,
-    ...scaledJson(ropeJson(rope, config.maxPositions), attention),
-    ...(local && { rope_local_base_freq: local.theta }),
+    ...(kind.byLayer
+      ? layersJson(config, rope, local)
+      : {
+          num_key_value_heads: kvHeads,
+          head_dim: headDim,
+          ...scaledJson(ropeJson(rope, config.maxPositions), attention),
+        }),
+    ...(local && !kind.byLayer && { rope_local_base_freq: local.theta }),
     ...(kind.unturned !== undefined && { no_rope_layers: ropes.map(({ rotary }) => (rotary > 0 ? 1 : 0)) }),
     ...(kind.listedThetas && { layer_rope_theta: ropes.map(({ theta, rotary }) => (rotary > 0 ? theta : 0)) }),
     ...(kind.namedPositions && { position_embedding_type: rope.rotary > 0 ? 'rope' : null }),
@@ -149,6 +154,42 @@ const typeOf = ({ kind }: Mixer, window: number, state: StateMixer['kind'] = 'sh
     : window < Infinity
       ? 'sliding_attention'
       : layerTypes[state].attention[0];
+
+/** Returns the fields of layers that differ. */
+function layersJson(
+  { mixers, attention: { windows }, ffns, perLayer = 0, vocab, maxPositions }: ModelConfig,
+  rope: RopeConfig,
+  local: RopeConfig | undefined,
+): JsonFields {
+  const all = mixers.filter((mixer) => mixer.kind === 'attention'),
+    usual = all[Math.max(0, windows.findIndex(Number.isFinite))];
+  return {
+    head_dim: usual.headDim,
+    num_key_value_heads: usual.kvHeads,
+    per_layer_config: Object.fromEntries(
+      all.flatMap(({ kvHeads, headDim }, l) =>
+        kvHeads === usual.kvHeads && headDim === usual.headDim
+          ? []
+          : [[l, { head_dim: headDim, num_key_value_heads: kvHeads }]],
+      ),
+    ),
+    num_kv_shared_layers: all.filter(({ slotsOf }) => slotsOf !== undefined).length,
+    attention_k_eq_v: all.some(({ valuesOfKeys }) => valuesOfKeys === true),
+    use_double_wide_mlp: ffns !== undefined,
+    hidden_size_per_layer_input: perLayer,
+    vocab_size_per_layer_input: vocab,
+    rope_parameters: {
+      full_attention: partJson(rope, maxPositions),
+      ...(local && { sliding_attention: { rope_type: 'default', rope_theta: local.theta } }),
+    },
+  };
+}
+
+/** Returns a rotation as one of several in a file. */
+function partJson(rope: RopeConfig, maxPositions: number): JsonFields {
+  const { rope_scaling: scaling, rope_parameters: own, ...rest } = ropeJson(rope, maxPositions);
+  return { rope_type: 'default', ...rest, ...(scaling as JsonFields | undefined), ...(own as JsonFields | undefined) };
+}
 
 function mixersJson({ mixers, hidden, ffn }: ModelConfig, kind: StateMixer['kind']): JsonFields {
   const other = mixers.find((mixer) => mixer.kind !== 'attention');

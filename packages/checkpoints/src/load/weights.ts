@@ -1,6 +1,6 @@
 import { architectures } from '../config/architectures.ts';
 import { concatArrays } from '../read/join-bytes.ts';
-import type { ModelConfig } from '../config/config.ts';
+import { ffnOf, type ModelConfig } from '../config/config.ts';
 import { deinterleave, separate, stack, type Matrix, type MatrixPart, type Reordering } from '../format/matrix.ts';
 import {
   deltaChannels,
@@ -18,7 +18,10 @@ import { tensorReader, type LazyRead, type TensorReader } from '../format/tensor
 export interface ProjectWeights {
   /** `[D]`; present if a norm comes before attention */
   readonly norm?: Float32Array;
-  /** q, k and v, `[(H + 2 G) * d, D]`; the rows of output gates follow: H * d where each channel has one, H where each head has */
+  /**
+   * q, k and v, `[(H + 2 G) * d, D]`, of which a layer lacks v whose values are of its keys, and k too if it reads another
+   * layer's slots; the rows of output gates follow: H * d where each channel has one, H where each head has
+   */
   readonly qkv: Matrix;
   /** As many numbers as `qkv` has rows */
   readonly bias?: Float32Array;
@@ -26,6 +29,8 @@ export interface ProjectWeights {
   readonly qNorm?: Float32Array;
   /** `[d]` per head, or `[G * d]` over the projection */
   readonly kNorm?: Float32Array;
+  /** `[d]` per head; ones for a norm without weights */
+  readonly vNorm?: Float32Array;
   /** `[H]`: the learned sink of each query head */
   readonly sinks?: Float32Array;
 }
@@ -110,6 +115,33 @@ export interface FinishWeights {
   readonly downBias?: Float32Array;
   /** `[D]` */
   readonly postFfnNorm?: Float32Array;
+  /** What joins a token's own input of this layer with the residual stream, where the model has such inputs. */
+  readonly perLayer?: LayerInputWeights;
+  /** `[1]`: multiplies the layer's result */
+  readonly scale?: Float32Array;
+}
+
+/** Weights that join a layer's own input of a token with the residual stream. */
+export interface LayerInputWeights {
+  /** `[P, D]` */
+  readonly gate: Matrix;
+  /** `[D, P]` */
+  readonly output: Matrix;
+  /** `[D]`, applied before it joins the residual stream */
+  readonly norm: Float32Array;
+}
+
+/** Weights of the inputs that each layer takes of a token in addition to the residual stream. */
+export interface PerLayerWeights {
+  /** `[layers * P, D]`, of a token's embedding */
+  readonly input: Matrix;
+  /** `[P]`, of each layer's part of that product */
+  readonly norm: Float32Array;
+  /**
+   * Returns tokens' rows `[m, layers * P]` of a table that is not held in memory but read from the file, which must still
+   * be open.
+   */
+  rows(ids: ArrayLike<number>): Promise<Float32Array>;
 }
 
 /** A decoder's weights, read on demand and not cached. */
@@ -126,6 +158,8 @@ export interface Weights {
   readonly space?: (layer: number) => Promise<SpaceWeights>;
   /** Reads the weights after a layer's mixer. */
   finish(layer: number): Promise<FinishWeights>;
+  /** Reads the weights of layers' own inputs; absent if the model has none. */
+  readonly perLayer?: () => Promise<PerLayerWeights>;
   /** Final norm, `[D]`. */
   norm(): Promise<Float32Array>;
   /** `[vocab, D]`; not called if the embedding is also the head. */
@@ -155,6 +189,7 @@ export const shapeWeights = (config: ModelConfig): Weights =>
       matrix: (_, outputs, inputs) => async () => ({ outputs, inputs, parts: [] }),
       vector: (_, width) => async () => new Float32Array(width),
       kernel: (_, channels, length) => async () => new Float32Array(channels * length),
+      rows: (_, __, inputs) => async (ids) => new Float32Array(ids.length * inputs),
       has: () => false,
       checkNames() {},
     },
@@ -163,12 +198,20 @@ export const shapeWeights = (config: ModelConfig): Weights =>
   );
 
 function readWeights(
-  { matrix, vector, kernel, has, checkNames }: TensorReader,
+  { matrix, vector, kernel, rows, has, checkNames }: TensorReader,
   config: ModelConfig,
   format: CheckpointFormat,
 ): Weights {
-  const { hidden: D, ffn, vocab, queryHeads: H, biases, layers: count, mixers, tied } = config;
-  const { fused, fusedGate, qkNorm, norms: usual, gainsFromOne, interleavedInGguf } = architectures[config.architecture];
+  const { hidden: D, vocab, queryHeads: H, perLayer: P, biases, layers: count, mixers, tied } = config;
+  const {
+    fused,
+    fusedGate,
+    qkNorm,
+    valueNorm,
+    norms: usual,
+    gainsFromOne,
+    interleavedInGguf,
+  } = architectures[config.architecture];
   const norms = config.norms ?? usual,
     before = norms !== 'after',
     after = norms !== 'before';
@@ -197,11 +240,16 @@ function readWeights(
     /** The product of what it gives: name, inputs, and whether it adds a bias. */
     readonly output: readonly [name: string, inputs: number, bias: boolean];
   }
-  const attention = (at: LayerNames, { kvHeads: G, headDim: d }: AttentionMixer): MixerReads => {
-    const swap = gguf && interleavedInGguf ? deinterleave(d) : undefined;
+  const attention = (at: LayerNames, { kvHeads: G, headDim: d, slotsOf, valuesOfKeys }: AttentionMixer): MixerReads => {
+    const own = slotsOf === undefined,
+      swap = gguf && interleavedInGguf ? deinterleave(d) : undefined;
     const qkv: Parts = fused
       ? [[at.qkv, (H + 2 * G) * d]]
-      : [gated ? [at.q, 2 * H * d, separate(d)] : [at.q, H * d, swap], [at.k, G * d, swap], [at.v, G * d]];
+      : [
+          gated ? [at.q, 2 * H * d, separate(d)] : [at.q, H * d, swap],
+          ...(own ? [[at.k, G * d, swap] as const] : []),
+          ...(own && !valuesOfKeys ? [[at.v, G * d] as const] : []),
+        ];
     return {
       project: take<ProjectWeights>({
         norm: before ? gain(at.mixerNorm, D) : undefined,
@@ -210,7 +258,8 @@ function readWeights(
           gated ? gateBiasesLast(all, H * d) : headGates ? concatArrays([all, new Float32Array(H)]) : all,
         ),
         qNorm: qkNorm === 'none' ? undefined : gain(at.qNorm, qkNorm === 'head' ? d : H * d),
-        kNorm: qkNorm === 'none' ? undefined : gain(at.kNorm, qkNorm === 'head' ? d : G * d),
+        kNorm: qkNorm === 'none' || !own ? undefined : gain(at.kNorm, qkNorm === 'head' ? d : G * d),
+        vNorm: valueNorm && own ? async () => new Float32Array(d).fill(1) : undefined,
         sinks: config.attention.learnedSinks ? vector(at.sinks, H) : undefined,
       }),
       output: [at.output, H * d, biases.output],
@@ -299,7 +348,8 @@ function readWeights(
         : mixer.kind === 'stateSpace'
           ? space(at, mixer)
           : convolution(at, mixer);
-    const output: Parts = [[name, D]];
+    const ffn = ffnOf(config, index),
+      output: Parts = [[name, D]];
     const gateUp: Parts =
       fused || (fusedGate && !gguf)
         ? [[at.gateUp, 2 * ffn]]
@@ -321,11 +371,31 @@ function readWeights(
         down: product(down, ffn),
         downBias: bias(biases.ffn, down),
         postFfnNorm: after ? gain(at.postFfnNorm, D) : undefined,
+        perLayer:
+          P === undefined
+            ? undefined
+            : take<LayerInputWeights>({
+                gate: matrix(`${at.inputGate}.weight`, P, D),
+                output: matrix(`${at.inputOutput}.weight`, D, P),
+                norm: gain(at.inputNorm, D),
+              }),
+        scale: has(at.scale) ? vector(at.scale, 1) : undefined,
       }),
     };
   });
   const embed = matrix(`${names.embed}.weight`, vocab, D),
     norm = gain(names.norm, D);
+  const perLayer =
+    P === undefined
+      ? undefined
+      : take<PerLayerWeights>({
+          input: matrix(`${names.perLayer.input}.weight`, count * P, D),
+          norm: gain(names.perLayer.norm, P),
+          rows: (
+            (read) => async () =>
+              read
+          )(rows(`${names.perLayer.table}.weight`, vocab, count * P)),
+        });
   const head = tied ? embed : matrix(`${names.head}.weight`, vocab, D);
   checkNames(names.harmless, `the tensors of a ${config.architecture} model with ${count} layers`);
   return {
@@ -336,6 +406,7 @@ function readWeights(
     delta: (layer) => layers[layer].delta!(),
     space: (layer) => layers[layer].space!(),
     finish: (layer) => layers[layer].finish(),
+    ...(perLayer && { perLayer }),
     norm,
     head,
   };

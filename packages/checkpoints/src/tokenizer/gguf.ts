@@ -30,16 +30,17 @@ interface Vocabulary {
 }
 
 /**
- * Makes a tokenizer from a GGUF file's `tokenizer.ggml.*` metadata: model `gpt2` (byte-level BPE) or `llama`
- * (SentencePiece). Control tokens are special; user-defined ones are matched in any text.
+ * Makes a tokenizer from a GGUF file's `tokenizer.ggml.*` metadata: model `gpt2` (byte-level BPE), `llama`
+ * (SentencePiece) or `gemma4` (BPE of SentencePiece's tokens). Control tokens are special; user-defined ones are matched in any text.
  * @param where name of the file, for errors
  * @throws KvError naming the key that is missing or wrong, or the unknown model or `pre`
  */
 export function ggufTokenizer(metadata: ReadonlyMap<string, unknown>, where: string): Tokenizer {
   const model = metadata.get('tokenizer.ggml.model');
-  if (model === 'gpt2') return byteLevel(metadata, where);
+  if (model === 'gpt2') return fromJson(byteLevelJson, metadata, where);
   if (model === 'llama') return sentencePiece(metadata, where);
-  throw new KvError(where, `tokenizer.ggml.model must be "gpt2" or "llama", got ${show(model)}`);
+  if (model === 'gemma4') return fromJson(mergedPiecesJson, metadata, where);
+  throw new KvError(where, `tokenizer.ggml.model must be "gpt2", "llama" or "gemma4", got ${show(model)}`);
 }
 
 /**
@@ -47,8 +48,9 @@ export function ggufTokenizer(metadata: ReadonlyMap<string, unknown>, where: str
  * @throws KvError as `ggufTokenizer` does
  */
 export function ggufTokenizerJson(metadata: ReadonlyMap<string, unknown>, where: string): JsonFields {
-  const llama = metadata.get('tokenizer.ggml.model') === 'llama',
-    { model, ...json } = (llama ? sentencePieceJson : byteLevelJson)(metadata, where),
+  const kind = metadata.get('tokenizer.ggml.model'),
+    make = kind === 'llama' ? sentencePieceJson : kind === 'gemma4' ? mergedPiecesJson : byteLevelJson,
+    { model, ...json } = make(metadata, where),
     { tokens } = vocabulary(metadata, where);
   return {
     version: '1.0',
@@ -59,9 +61,11 @@ export function ggufTokenizerJson(metadata: ReadonlyMap<string, unknown>, where:
   };
 }
 
-function byteLevel(metadata: ReadonlyMap<string, unknown>, where: string): Tokenizer {
-  return { ...createTokenizer(byteLevelJson(metadata, where), where), ...vocabulary(metadata, where).ids };
-}
+/** Makes a tokenizer of what a file's metadata says in the form of a tokenizer.json. */
+const fromJson = (json: typeof byteLevelJson, metadata: ReadonlyMap<string, unknown>, where: string): Tokenizer => ({
+  ...createTokenizer(json(metadata, where), where),
+  ...vocabulary(metadata, where).ids,
+});
 
 function byteLevelJson(metadata: ReadonlyMap<string, unknown>, where: string): JsonFields {
   const { tokens, types, added, around } = vocabulary(metadata, where);
@@ -72,12 +76,6 @@ function byteLevelJson(metadata: ReadonlyMap<string, unknown>, where: string): J
       where,
       `tokenizer.ggml.pre must be one of the ${WORDS.size} names of llama.cpp that are known here, such as "llama-bpe" or "qwen2", got ${show(pre)}`,
     );
-  const merges = list(
-    metadata,
-    'tokenizer.ggml.merges',
-    where,
-    (merge) => typeof merge === 'string' && merge.includes(' '),
-  ) as readonly string[];
   return {
     added_tokens: added.map(addedJson),
     normalizer: words.normalizer ?? null,
@@ -91,7 +89,50 @@ function byteLevelJson(metadata: ReadonlyMap<string, unknown>, where: string): J
       type: 'BPE',
       ignore_merges: words.ignoreMerges ?? false,
       vocab: Object.fromEntries(tokens.flatMap((token, id) => (types[id] === CONTROL ? [] : [[token, id]]))),
-      merges: merges.map((merge) => [merge.slice(0, merge.indexOf(' ', 1)), merge.slice(merge.indexOf(' ', 1) + 1)]),
+      merges: mergesOf(metadata, where),
+    },
+  };
+}
+
+/** Returns a file's merges, each the two tokens that it joins. */
+function mergesOf(metadata: ReadonlyMap<string, unknown>, where: string): readonly (readonly [string, string])[] {
+  const merges = list(
+    metadata,
+    'tokenizer.ggml.merges',
+    where,
+    (merge) => typeof merge === 'string' && merge.includes(' '),
+  ) as readonly string[];
+  return merges.map((merge) => [merge.slice(0, merge.indexOf(' ', 1)), merge.slice(merge.indexOf(' ', 1) + 1)]);
+}
+
+/**
+ * Gemma 4's: SentencePiece's tokens, with marked spaces and bytes for what they lack, joined by merges. As in its
+ * tokenizer.json a text is one word; llama.cpp cuts it at line breaks, which no merge crosses but among themselves.
+ */
+function mergedPiecesJson(metadata: ReadonlyMap<string, unknown>, where: string): JsonFields {
+  const { tokens, types, added, around } = vocabulary(metadata, where),
+    prefix = flag(metadata, 'add_space_prefix', where) ?? false;
+  if (prefix) throw new KvError(where, 'tokenizer.ggml.add_space_prefix must be false or absent, got true');
+  return {
+    added_tokens: added.map(addedJson),
+    normalizer: { type: 'Replace', pattern: { String: ' ' }, content: SPACE },
+    pre_tokenizer: null,
+    post_processor: template(around(true), tokens),
+    decoder: {
+      type: 'Sequence',
+      decoders: [
+        { type: 'Replace', pattern: { String: SPACE }, content: ' ' },
+        { type: 'ByteFallback' },
+        { type: 'Fuse' },
+      ],
+    },
+    model: {
+      type: 'BPE',
+      unk_token: tokens[id(metadata, 'unknown', tokens.length, where) ?? 0],
+      fuse_unk: true,
+      byte_fallback: true,
+      vocab: Object.fromEntries(tokens.flatMap((token, at) => (types[at] === CONTROL ? [] : [[token, at]]))),
+      merges: mergesOf(metadata, where),
     },
   };
 }

@@ -4,7 +4,7 @@ import { denseRows, headsOf, ownBytes, slotLayers } from '@kv/checkpoints';
 import { createAngles } from './angles.ts';
 import type { Angles, Engine, PreparedProgram, Program, Runnable, WeightRows } from './program.ts';
 import { deltaRule, type DeltaRule } from './gated-delta.ts';
-import { finishProgram, headProgram, mixerProgram, projectProgram } from './programs.ts';
+import { finishProgram, headProgram, mixerProgram, perLayerProgram, projectProgram } from './programs.ts';
 import { convolutionKernel, type ConvolutionKernel } from './short-convolution.ts';
 import { spaceRule, type SpaceRule } from './state-space.ts';
 
@@ -44,6 +44,8 @@ export interface DecoderLayer<R extends PreparedProgram = Runnable> {
 export interface Decoder<R extends PreparedProgram = Runnable> {
   readonly config: ModelConfig;
   readonly layers: readonly DecoderLayer<R>[];
+  /** The inputs that each layer takes of a token, where the model has such. */
+  readonly perLayer?: LayerInputs<R>;
   /** From the residual stream to logits `[m, vocab]`. */
   readonly head: R;
   /** `[vocab, D]`, as stored; absent where the engine holds it as the head and reads its rows back. */
@@ -64,6 +66,25 @@ export interface Decoder<R extends PreparedProgram = Runnable> {
   embed(ids: ArrayLike<number>): Float32Array;
   /** Frees the engine's memory. */
   destroy(): void;
+}
+
+/** The inputs `[m, layers * P]` that the `finish` programs of layers take of each token, see `perLayerProgram`. */
+export interface LayerInputs<R extends PreparedProgram = Runnable> {
+  /** From embeddings `[m, D]` and rows of the table to the inputs. */
+  readonly program: R;
+  /** Reads the tokens' rows of the table from the model's file. @throws KvError if it cannot be read */
+  rows(ids: ArrayLike<number>): Promise<Float32Array>;
+}
+
+/** Computes the inputs that layers take of tokens with embeddings x `[m, D]`; undefined where the model has none. */
+export async function layerInputs(
+  { perLayer }: Pick<Decoder, 'perLayer'>,
+  ids: ArrayLike<number>,
+  x: Float32Array,
+): Promise<Float32Array | undefined> {
+  if (!perLayer) return undefined;
+  const [inputs] = await perLayer.program.run([x, await perLayer.rows(ids)], ids.length);
+  return inputs;
 }
 
 /** Checks ids. @throws KvError for an id outside a vocabulary of this size */
@@ -93,7 +114,11 @@ export async function createDecoder<R extends PreparedProgram>(
   } = config;
   /** Whether programs may be prepared with a layer's attention. */
   const fused =
-    engine.prepareLayer !== undefined && slotLayers(config).length === count && !outputGate && !learnedSinks;
+    engine.prepareLayer !== undefined &&
+    slotLayers(config).length === count &&
+    config.perLayer === undefined &&
+    !outputGate &&
+    !learnedSinks;
   const made: R[] = [];
   const prepare = async (program: Program): Promise<R> => {
     const runnable = await engine.prepare(program);
@@ -163,6 +188,8 @@ export async function createDecoder<R extends PreparedProgram>(
     const head = await prepare(headProgram(config, norm, config.tied ? stored : await weights.head())),
       held = config.tied ? head.stored?.('head') : undefined,
       row = held ?? rowsOf(stored);
+    const given = config.perLayer === undefined ? undefined : await weights.perLayer!(), // of a model with such inputs
+      perLayer = given && { program: await prepare(perLayerProgram(config, given)), rows: given.rows };
     const zeros = (): Float64Array => new Float64Array(count);
     const ropes = new Map(Array.from(new Set(config.ropes), (rope) => [rope, createAngles(rope, queryScale)])),
       anglesOf = config.ropes.map((rope) => ropes.get(rope)!); // of the layer's own entry above
@@ -170,6 +197,7 @@ export async function createDecoder<R extends PreparedProgram>(
       config,
       layers,
       head,
+      ...(perLayer && { perLayer }),
       ...(held === undefined && { embedding: stored }),
       norm,
       fused,

@@ -1,5 +1,5 @@
 /** Gate activations: x / (1 + e^-x), and the tanh form of GELU (arXiv 1606.08415). */
-const activations = {
+export const activations = {
   silu: (x: number): number => x / (1 + Math.exp(-x)),
   gelu: (x: number): number => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3))),
 } as const;

@@ -3,7 +3,7 @@ import { toHeads, turnRows } from './heads.ts';
 import type { Angles, Engine, Instruction } from './program.ts';
 import { addBias, rmsNorm, columns } from './rows.ts';
 import { dense } from '@kv/checkpoints';
-import { gatedActivation } from './gated.ts';
+import { activations, gatedActivation } from './gated.ts';
 
 /** Computes a value of m rows from those that the instruction reads. */
 type Step = (read: (id: number) => Float32Array, m: number, angles: Angles | undefined) => Float32Array;
@@ -58,6 +58,13 @@ function step(instruction: Instruction, program: string): Step {
       return (read, m) => toHeads(read(x.id), m, instruction.headDim);
     case 'gated':
       return (read) => gatedActivation(instruction.activation, read(x.id), out.width);
+    case 'gatedBy': {
+      const act = activations[instruction.activation];
+      return (read) => {
+        const y = read(instruction.y.id);
+        return read(x.id).map((value, i) => act(value) * y[i]);
+      };
+    }
     case 'add':
       return (read) => {
         const y = read(instruction.y.id);

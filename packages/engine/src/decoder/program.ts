@@ -50,6 +50,14 @@ export type Instruction =
     }
   /** Rows `[gate | up]` to `activation(gate) * up`; gelu is the tanh form. */
   | { readonly op: 'gated'; readonly x: RowsValue; readonly activation: 'silu' | 'gelu'; readonly out: RowsValue }
+  /** Gates x and rows y to `activation(x) * y`. */
+  | {
+      readonly op: 'gatedBy';
+      readonly x: RowsValue;
+      readonly y: RowsValue;
+      readonly activation: 'silu' | 'gelu';
+      readonly out: RowsValue;
+    }
   | { readonly op: 'add'; readonly x: RowsValue; readonly y: RowsValue; readonly out: RowsValue }
   /** `x * by` */
   | { readonly op: 'scale'; readonly x: RowsValue; readonly by: number; readonly out: RowsValue }

@@ -1,5 +1,13 @@
-import { headsOf, keepsSlots } from '@kv/checkpoints';
-import type { ConvolutionWeights, ModelConfig, Matrix, FinishWeights, ProjectWeights } from '@kv/checkpoints';
+import { ffnOf, headsOf } from '@kv/checkpoints';
+import type {
+  AttentionMixer,
+  ConvolutionWeights,
+  ModelConfig,
+  Matrix,
+  FinishWeights,
+  PerLayerWeights,
+  ProjectWeights,
+} from '@kv/checkpoints';
 import type { Instruction, Program, RowsValue } from './program.ts';
 
 /** Returns a program writer: each call adds one instruction and returns its result. */
@@ -35,14 +43,14 @@ function writer(): {
 }
 
 /**
- * Returns the program before attention: x `[m, D]` to queries `[H, m, d]`, keys and values `[G, m, d]`, unless the layer
- * reads another's slots, and, where heads have an output gate, to gates `[m, H * d]`, or `[m, H]` where a head has one, before
+ * Returns the program before attention: x `[m, D]` to queries `[H, m, d]`, keys and values `[G, m, d]`, unless it reads the
+ * slots of another layer, and, where heads have an output gate, to gates `[m, H * d]`, or `[m, H]` where a head has one, before
  * their sigmoid.
  */
 export function projectProgram(
   layer: number,
   config: ModelConfig,
-  { norm, qkv, bias, qNorm, kNorm }: ProjectWeights,
+  { norm, qkv, bias, qNorm, kNorm, vNorm }: ProjectWeights,
 ): Program {
   const { instructions, value, ...write } = writer(),
     {
@@ -74,12 +82,14 @@ export function projectProgram(
     instructions.push({ op: 'heads', x: part, headDim, out });
     return out;
   };
-  const outputs = [heads(0, H, qNorm, true, queryScale !== undefined)],
-    own = keepsSlots(config.mixers[layer]);
-  if (own) outputs.push(heads(H, G, kNorm, true, false), heads(H + G, G, undefined, false, false));
+  const { slotsOf, valuesOfKeys } = config.mixers[layer] as AttentionMixer, // `headsOf` above found it to be one
+    own = slotsOf === undefined,
+    values = valuesOfKeys ? H : H + G,
+    outputs = [heads(0, H, qNorm, true, queryScale !== undefined)];
+  if (own) outputs.push(heads(H, G, kNorm, true, false), heads(values, G, vNorm, false, false));
   if (outputGate) {
     const gate = value(outputGate === 'head' ? H : H * headDim);
-    instructions.push({ op: 'columns', x: fused, from: (own ? H + 2 * G : H) * headDim, out: gate });
+    instructions.push({ op: 'columns', x: fused, from: own ? (values + G) * headDim : H * headDim, out: gate });
     outputs.push(gate);
   }
   return { name: `project ${layer}`, inputs: [x], instructions, outputs };
@@ -100,12 +110,12 @@ export function mixerProgram(
   return { name: `project ${layer}`, inputs: [x], instructions, outputs: [rows] };
 }
 
-/** Returns the program after a layer's mixer: x `[m, D]` and its result `[m, H * d]` to the next layer's x. */
-export function finishProgram(
-  layer: number,
-  { hidden, ffn, normEps, activation, residualScale = 1, mixers }: ModelConfig,
-  weights: FinishWeights,
-): Program {
+/**
+ * Returns the program after a layer's mixer: x `[m, D]` and its result `[m, H * d]`, and where layers have inputs of their
+ * own those of all layers, `[m, layers * P]`, to the next layer's x.
+ */
+export function finishProgram(layer: number, config: ModelConfig, weights: FinishWeights): Program {
+  const { hidden, layers, normEps, activation, residualScale = 1, mixers, perLayer: P = 0 } = config;
   const { instructions, value, ...write } = writer();
   const after = (y: RowsValue, gain: Float32Array | undefined): RowsValue =>
     write.scale(write.norm(y, gain, normEps), residualScale);
@@ -119,10 +129,38 @@ export function finishProgram(
     after(write.linear('output', mixed, weights.output, weights.outputBias), weights.postAttentionNorm),
   );
   const gateUp = write.linear('gateUp', write.norm(y, weights.norm, normEps), weights.gateUp, weights.gateUpBias);
-  const gated = value(ffn);
+  const gated = value(ffnOf(config, layer));
   instructions.push({ op: 'gated', x: gateUp, activation, out: gated });
-  const out = write.add(y, after(write.linear('down', gated, weights.down, weights.downBias), weights.postFfnNorm));
-  return { name: `finish ${layer}`, inputs: [x, attended], instructions, outputs: [out] };
+  let out = write.add(y, after(write.linear('down', gated, weights.down, weights.downBias), weights.postFfnNorm));
+  const inputs = [x, attended],
+    { perLayer, scale: [by] = [1] } = weights;
+  if (perLayer) {
+    const all = value(layers * P),
+      own = value(P),
+      joined = value(P);
+    inputs.push(all);
+    instructions.push({ op: 'columns', x: all, from: layer * P, out: own });
+    const gate = write.linear('inputGate', out, perLayer.gate);
+    instructions.push({ op: 'gatedBy', x: gate, y: own, activation, out: joined });
+    out = write.add(out, write.norm(write.linear('inputOutput', joined, perLayer.output), perLayer.norm, normEps));
+  }
+  return { name: `finish ${layer}`, inputs, instructions, outputs: [write.scale(out, by)] };
+}
+
+/**
+ * Returns the program of the inputs that each layer takes of a token: its embedding `[m, D]` and its row of the table `[m,
+ * layers * P]` to `(norm(W x / sqrt(D)) + row * sqrt(P)) / sqrt(2)`, the norm of each layer's part alone.
+ */
+export function perLayerProgram(
+  { hidden, layers, perLayer: P = 0, normEps }: ModelConfig,
+  { input, norm }: PerLayerWeights,
+): Program {
+  const { instructions, value, ...write } = writer();
+  const x = value(hidden),
+    row = value(layers * P),
+    projected = write.norm(write.scale(write.linear('perLayer', x, input), hidden ** -0.5), norm, normEps),
+    sum = write.add(projected, write.scale(row, Math.sqrt(P)));
+  return { name: 'per layer', inputs: [x, row], instructions, outputs: [write.scale(sum, Math.SQRT1_2)] };
 }
 
 /** Returns the program of the final norm, the head and any scale or soft cap: x `[m, D]` to logits `[m, vocab]`. */

@@ -34,10 +34,11 @@ export async function attentionRows(
       queries: Float32Array[] = [];
     let x = decoder.embed(ids),
       slots: Pick<Projection, 'k' | 'v'> | undefined;
+    const inputs = await decoder.layerInputs(ids, x);
     for (const [at, { kind, at: l }] of kept.all.slice(0, last + 1).entries()) {
       await guard.between({ phase: 'prefill' });
       if (kind === 'state') {
-        x = await decoder.finish(at, x, await decoder.mix(at, x, copy.states.all[l]));
+        x = await decoder.finish(at, x, await decoder.mix(at, x, copy.states.all[l]), undefined, inputs);
         continue;
       }
       const { cache } = copy.layers[l],
@@ -51,6 +52,7 @@ export async function attentionRows(
         x,
         await decoder.attend({ q, queryPositions: positions, cache, counters, ...layerAttention(decoder, at) }),
         gate,
+        inputs,
       );
     }
     const { k, v } = slots!, // `own` is not above `last`

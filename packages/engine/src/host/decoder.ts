@@ -1,6 +1,7 @@
 import { KvError } from '@kv/core';
 import { attend } from '../attention/attention.ts';
 import type { Attend, AttendOptions } from '../attention/attention.ts';
+import { layerInputs } from '../decoder/decoder.ts';
 import type { Decoder, DecoderLayer, RowCounts } from '../decoder/decoder.ts';
 import { keepsSlots } from '@kv/checkpoints';
 import type { Angles, Engine, Runnable } from '../decoder/program.ts';
@@ -69,10 +70,29 @@ export interface HostDecoder extends Decoder<HostRunnable> {
    * Computes what follows a layer's mixer, `[m, H * d]`: output product, residual, norm, gated feed-forward layer, residual.
    * x `[m, D]` to a new `[m, D]`.
    * @param gate multiplies the mixer's result by its sigmoid, see `Projection`
+   * @param inputs what layers take of these tokens, where `layerInputs` gives it
    */
-  finish(layer: number, x: Float32Array, attended: Float32Array, gate?: Float32Array): Promise<Float32Array>;
+  finish(
+    layer: number,
+    x: Float32Array,
+    attended: Float32Array,
+    gate?: Float32Array,
+    inputs?: Float32Array,
+  ): Promise<Float32Array>;
+  /**
+   * Computes what each layer takes of tokens in addition to the residual stream, `[m, layers * P]`; undefined where the
+   * model has no such inputs.
+   * @param x the tokens' embeddings `[m, D]`
+   */
+  layerInputs(ids: ArrayLike<number>, x: Float32Array): Promise<Float32Array | undefined>;
   /** Runs `attend`, and `finish` on its result: for one token in one call of the engine, where possible. */
-  attendAndFinish(layer: number, x: Float32Array, attention: AttendOptions, gate?: Float32Array): Promise<Float32Array>;
+  attendAndFinish(
+    layer: number,
+    x: Float32Array,
+    attention: AttendOptions,
+    gate?: Float32Array,
+    inputs?: Float32Array,
+  ): Promise<Float32Array>;
   /** Returns |h|_2 of the rows that a layer's projections read of x `[m, D]`, after their norm, f64 `[m]`. */
   readLengths(layer: number, x: Float32Array): Float64Array;
   /** Returns the output product's weight `[D, H * d]` as f32, decoded from its stored form at each call. */
@@ -121,11 +141,12 @@ export function hostDecoder(
   const note = (layer: number, m: number, ...products: readonly Exclude<keyof RowCounts, 'head'>[]): void => {
     for (const name of products) rows[name][layer] = rows[name][layer] + m;
   };
-  const finish: HostDecoder['finish'] = async (layer, x, attended, gate) => {
+  const finish: HostDecoder['finish'] = async (layer, x, attended, gate, inputs) => {
     const m = x.length / D,
       { finish } = at(layer);
     note(layer, m, 'output', 'gateUp', 'down');
-    return (await finish.run([x, gate ? gateOutputs(attended, gate) : attended], m, ahead(layer)))[0];
+    const given = [x, gate ? gateOutputs(attended, gate) : attended, ...(inputs ? [inputs] : [])];
+    return (await finish.run(given, m, ahead(layer)))[0];
   };
   const projected: HostDecoder['projectBy'] = async (layer, x, by) => {
     const { project } = at(layer),
@@ -160,9 +181,10 @@ export function hostDecoder(
       return space ? stateSpace(rows, space, state) : shortConvolution(rows, convolution!, state); // one of the three
     },
     finish,
-    async attendAndFinish(layer, x, attention, gate) {
-      const fused = gate ? undefined : at(layer).finish.runAfter?.(attention, x, ahead(layer));
-      if (fused === undefined) return finish(layer, x, await attends(attention), gate);
+    layerInputs: (ids, x) => layerInputs(decoder, ids, x),
+    async attendAndFinish(layer, x, attention, gate, inputs) {
+      const fused = gate || inputs ? undefined : at(layer).finish.runAfter?.(attention, x, ahead(layer));
+      if (fused === undefined) return finish(layer, x, await attends(attention), gate, inputs);
       note(layer, x.length / D, 'output', 'gateUp', 'down');
       return (await fused)[0];
     },

@@ -69,10 +69,11 @@ async function observe(
       /** The largest weights of each layer, of all heads that read its slots. */
       largest: Float32Array[] = [];
     let x = decoder.embed(ids);
+    const inputs = await decoder.layerInputs(ids, x);
     for (const [layer, { kind, at: l, reader }] of copy.kept.all.entries()) {
       await context.guard.between({ phase: 'prefill' });
       if (kind === 'state') {
-        x = await decoder.finish(layer, x, await decoder.mix(layer, x, copy.states.all[l]));
+        x = await decoder.finish(layer, x, await decoder.mix(layer, x, copy.states.all[l]), undefined, inputs);
         continue;
       }
       const { cache } = copy.layers[l],
@@ -98,6 +99,7 @@ async function observe(
           ...(!over && { stats: { stride, columnMax, among: reader } }),
         }),
         gate,
+        inputs,
       );
       if (reader?.last === false) continue;
       const heads = columnMax.length / stride,

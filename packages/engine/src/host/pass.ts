@@ -1,7 +1,7 @@
 import type { AttentionStats } from '../attention/attention.ts';
 import type { WindowColumns } from '../attention/attention.ts';
 import { layerAttention } from '../attention/layer-attention.ts';
-import { slotModel, type Keeps, type SlotReader } from '../decoder/keeps.ts';
+import type { Keeps, SlotReader } from '../decoder/keeps.ts';
 import type { FeedOptions } from '../memory/feed.ts';
 import type { Projection } from './decoder.ts';
 import { writeState } from './event.ts';
@@ -50,8 +50,12 @@ export async function pass(
     m = ids.length,
     positions = Uint32Array.from(ids, (_, i) => progress.length + i),
     copies = active.policy.hooks('freeze')[0]?.copies ?? false;
-  let x = decoder.embed(ids),
-    previous: Pick<Projection, 'k' | 'v'> | undefined,
+  let x = decoder.embed(ids);
+  const inputs = await decoder.layerInputs(ids, x),
+    /** What layers take of some rows. */
+    inputsOf = (rows: Uint32Array | undefined): Float32Array | undefined =>
+      inputs && rows ? pick(inputs, rows, inputs.length / m) : inputs;
+  let previous: Pick<Projection, 'k' | 'v'> | undefined,
     /** Rows that the last layer with slots did not freeze; undefined for all. */
     unfrozen: Uint32Array | undefined;
   const passings = new Map<number, Passing>(),
@@ -70,10 +74,10 @@ export async function pass(
     if (kind === 'state') {
       // rows that the layer below froze stay as they are, but later ones read what they carry on
       const mixed = await decoder.mix(layer, x, caches.states.all[l]);
-      if (unfrozen === undefined) x = await decoder.finish(layer, x, mixed);
+      if (unfrozen === undefined) x = await decoder.finish(layer, x, mixed, undefined, inputs);
       else if (unfrozen.length > 0) {
         const [rows, mixedRows] = [pick(x, unfrozen, hidden), pick(mixed, unfrozen, mixed.length / m)];
-        put(x, unfrozen, hidden, await decoder.finish(layer, rows, mixedRows));
+        put(x, unfrozen, hidden, await decoder.finish(layer, rows, mixedRows, undefined, inputsOf(unfrozen)));
       }
       continue;
     }
@@ -110,6 +114,7 @@ export async function pass(
           gate: fewer && gate ? pick(gate, live, gate.length / m) : gate,
         },
         ...{ at, positions },
+        inputs: inputsOf(frozen ? live : undefined),
       },
       { phase, active, passing, eventFollows: eventFollows || afterLayers !== undefined, ...(seen && { seen }) },
     );
@@ -173,7 +178,15 @@ async function attendLayer(
   caches: HostState,
   { layer: place, at: l, reader }: Keeps & { readonly layer: number },
   x: Float32Array,
-  { q, k, v, gate, at, positions }: Projection & { at: Uint32Array; positions: Uint32Array },
+  {
+    q,
+    k,
+    v,
+    gate,
+    inputs,
+    at,
+    positions,
+  }: Projection & { inputs?: Float32Array | undefined; at: Uint32Array; positions: Uint32Array },
   {
     phase,
     active,
@@ -228,6 +241,7 @@ async function attendLayer(
             ...(stats && { stats }),
           },
           gate,
+          inputs,
         );
   if (sums && layer.block && reader?.last !== false) addBlock(layer.block, layer, sums.columnSum);
   return out;

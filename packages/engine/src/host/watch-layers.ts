@@ -47,9 +47,10 @@ export async function watchLayers(
       /** Queries of the layers that read the same slots, by the layer that keeps them. */
       const waiting = new Map<number, Float32Array[]>();
       let x = decoder.embed(part);
+      const inputs = await decoder.layerInputs(part, x);
       for (const [layer, { kind, at: l, reader }] of all.entries()) {
         if (kind === 'state') {
-          x = await decoder.finish(layer, x, await decoder.mix(layer, x, states.all[l]));
+          x = await decoder.finish(layer, x, await decoder.mix(layer, x, states.all[l]), undefined, inputs);
           continue;
         }
         const cache = caches[l],
@@ -77,6 +78,7 @@ export async function watchLayers(
           x,
           await decoder.attend({ q, queryPositions: positions, cache, ...layerAttention(decoder, layer) }),
           gate,
+          inputs,
         );
       }
       hidden?.(decoder.hiddenNorm(x));
