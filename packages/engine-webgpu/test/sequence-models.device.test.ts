@@ -13,7 +13,7 @@ const FULL = process.env.KV_FULL === '1';
 
 // of a family with a folder and a GGUF file, KV_FULL=1 takes both, and checkpoints that differ in shapes alone; without it
 // one of Qwen 3.5's is GGUF, where value heads have another order
-const shapesAlone = ['lfm2-biased', 'granite_swa-thetas', 'qwen3_5-biased'],
+const shapesAlone = ['lfm2-biased', 'granite_swa-thetas', 'qwen3_5-biased', 'gemma4-keys', 'gemma4-unshared'],
   asGguf = ['qwen3_5-untied'];
 for (const [name, file] of familyFiles.filter(
   ([name, file]) =>
@@ -76,6 +76,7 @@ for (const [name, cases] of [
   ['mistral', CASES],
   ['gemma3', CASES.slice(FULL ? 0 : 1, 2)],
   ['smollm3', CASES.slice(FULL ? 2 : 4)],
+  ...(FULL ? ([['gemma4', CASES]] as const) : []),
 ] as const)
   gpuTest(`${name}: what windows made unreachable is freed as on the host, under steps ahead and events too`, (gpu) =>
     both(gpu, fixture(name), async (host, device) => {
