@@ -2,7 +2,7 @@ import { kv } from './terminal.ts';
 import { fileURLToPath } from 'node:url';
 import { compile } from '@kv/core/engine';
 import { sumOf } from '@kv/core/shared';
-import { slotBytes, tokenBytes, commonHeads } from '@kv/engine';
+import { slotBytes, slotHeads, tokenBytes, commonHeads } from '@kv/engine';
 import { generate, loadModel, Sequence } from '@kv/models';
 import { parsePolicy, policy as named } from '@kv/policies';
 import { expect, test } from 'vitest';
@@ -19,6 +19,7 @@ test.each([
   ['llama', 'f32', undefined],
   ['llama', 'q8', undefined],
   ['qwen3_5', 'q8', undefined],
+  ['gemma4', 'q8', '2 of 3 layers have a sliding window of 7 and never hold more slots than that'],
 ] as const)(
   'slots and bytes of %s in %s are those of a run: a window holds no more than it sees',
   async (name, form, note) => {
@@ -44,7 +45,8 @@ test.each([
         cache.peakBytes,
         ledger.entry('decoded').peak,
       ]);
-      expect(cache.liveBytes).toBe(sumOf(kept.flat()) * slotBytes(form, commonHeads(model.config).headDim));
+      const heads = slotHeads(model.config);
+      expect(cache.liveBytes).toBe(sumOf(kept.map((of, l) => sumOf(of) * slotBytes(form, heads[l].headDim))));
       sequence.destroy();
       expect(said.notes.filter((line) => line.includes('sliding'))).toEqual(note === undefined ? [] : [note]);
     }
