@@ -14,7 +14,7 @@ import { relative } from '@kv/engine-testing/run';
  * learned sinks; layers that
  * carry a state, which policies do not count.
  */
-const names = ['gemma3', 'smollm3', 'mistral', 'gemma2', 'granite_swa', 'lfm2', 'qwen3_5'] as const;
+const names = ['gemma3', 'smollm3', 'mistral', 'gemma2', 'granite_swa', 'lfm2', 'qwen3_5', 'granitemoehybrid'] as const;
 type Name = (typeof names)[number];
 const models = new Map<Name, Model>(
   await Promise.all(names.map(async (name) => [name, await loadModel(fixture(name))] as const)),
@@ -225,7 +225,7 @@ describe('early tokens that a layer freezes', () => {
   };
   test.each([
     ...names.map((name) => [name, 'hidden'] as const),
-    ...(['gemma2', 'mistral', 'lfm2', 'qwen3_5'] as const).map((name) => [name, 'kv'] as const),
+    ...(['gemma2', 'mistral', 'lfm2', 'qwen3_5', 'granitemoehybrid'] as const).map((name) => [name, 'kv'] as const),
   ])('keep their hidden state: logits of %s are those of the float64 oracle, reuse=%s', async (name, reuse) => {
     await fc.assert(
       fc.asyncProperty(
