@@ -70,7 +70,7 @@ test.each(['granitemoehybrid', 'granitemoehybrid-untied', 'granitemoehybrid-atte
 
 describe('GGUF files', () => {
   test('of Granite say whether heads are rotated, and of one with attention in every layer that it is a Granite', async () => {
-    const file = await readGguf(bytesSource(readFileSync(fixture('granitemoehybrid-attention/model.gguf')), 'm'), 'm'),
+    const file = await readGguf(bytesSource(readFileSync(fixture('granitemoehybrid-attention/model.gguf')), 'm')),
       config = await configFromGguf(file),
       of = async (key: string, value: unknown): Promise<ModelConfig> =>
         configFromGguf({ ...file, metadata: new Map<string, never>([...file.metadata, [key, value]] as never) });
@@ -84,9 +84,8 @@ describe('weights that do not fit', async () => {
   const files = {
     safetensors: await readSafetensors(
       bytesSource(readFileSync(fixture('granitemoehybrid-untied/model.safetensors')), 'w'),
-      'w',
     ),
-    gguf: await readGguf(bytesSource(readFileSync(fixture('granitemoehybrid-untied/model.gguf')), 'm'), 'm'),
+    gguf: await readGguf(bytesSource(readFileSync(fixture('granitemoehybrid-untied/model.gguf')), 'm')),
   };
   test.each<[keyof typeof files, string, Readonly<Record<string, readonly number[] | undefined>>]>([
     ['safetensors', 'a decay missing', { 'model.layers.1.mamba.A_log': undefined }],
