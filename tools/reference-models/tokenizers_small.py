@@ -96,6 +96,8 @@ LFM2 += [f"<|tool_{part}_{end}|>" for part in ("list", "call", "response") for e
 # Special tokens of Qwen 3.5 in their order, and those that are part of the text.
 QWEN35 = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *(f"<|{name}|>" for name in ("object_ref_start", "object_ref_end", "vision_start", "vision_end", "vision_pad", "image_pad"))]
 QWEN35_TEXT = ["<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>", "<think>", "</think>"]
+# Special tokens of Granite 4.0 in their order; its vocabulary and words are those of cl100k, `dbrx` in GGUF.
+GRANITE4 = ["<|end_of_text|>", "<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>", "<|fim_pad|>", "<|filename|>", "<|reponame|>", "<|start_of_role|>", "<|end_of_role|>", "<|tool_call|>"]
 KINDS = [
     byte_level("gpt2", pre_tokenizers.ByteLevel(add_prefix_space=True)),
     byte_level("smollm", pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]), extra=FLAGS),
@@ -105,6 +107,7 @@ KINDS = [
     byte_level("o200k", pre_tokenizers.Sequence([split(O200K), plain_bytes()])),
     byte_level("lfm2", pre_tokenizers.Sequence([split(CL100K % r"\p{N}{1,3}"), plain_bytes()]), ignore_merges=True, bos="<|startoftext|>", specials=LFM2, extra=["<think>"]),
     byte_level("qwen35", pre_tokenizers.Sequence([split(MARKED), plain_bytes()]), normalizer=normalizers.NFC(), specials=QWEN35, extra=QWEN35_TEXT, prose=MARKS),
+    byte_level("granite4", pre_tokenizers.Sequence([split(CL100K % r"\p{N}{1,3}"), plain_bytes()]), specials=GRANITE4),
     byte_level("folded", pre_tokenizers.ByteLevel(add_prefix_space=False), normalizer=normalizers.Sequence([normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase(), normalizers.Strip()]), extra=FLAGS),
     sentence_piece("llama2", normalizer=normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")]), decoder=llama_decoder()),
     sentence_piece("first", pre=pre_tokenizers.Metaspace(prepend_scheme="first", split=False), decoder=llama_decoder(), extra=FLAGS[:3]),

@@ -18,12 +18,16 @@ const idle = new Set([
   ...['attention_dropout', 'embd_pdrop', 'resid_pdrop', 'initializer_range', 'use_cache', 'pretraining_tp', 'dtype'],
   ...['output_attentions', 'output_hidden_states', 'return_dict', 'chunk_size_feed_forward', 'pad_token_id'],
   ...['_name_or_path', 'architectures', 'id2label', 'label2id', 'problem_type', 'transformers_version'],
+  ...['output_router_logits', 'router_aux_loss_coef', 'num_experts_per_tok'], // num_local_experts is read
+  'mamba_chunk_size', // tokens that are computed together
   '_sliding_window_pattern', // given by layer_types
   'max_window_layers', // likewise, and without effect if there is no window
 ]);
 /** Fields read only together with another field, or where that is absent. */
 const readElsewhere: Readonly<Record<string, readonly string[]>> = {
   full_attn_idxs: ['lfm2'],
+  intermediate_size: ['granitemoehybrid'], // of experts
+  rope_parameters: ['granitemoehybrid'],
   sliding_window: ['qwen2', 'qwen3', 'smollm3'],
   no_rope_layer_interval: ['smollm3'],
   max_position_embeddings: ['ministral3', 'olmo3'], // YaRN reaches further

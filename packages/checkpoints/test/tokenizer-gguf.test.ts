@@ -171,11 +171,12 @@ describe('byte-level vocabularies', () => {
 
 const real = smollm2File('the vocabulary of SmolLM2');
 
-/** Converters' names for the pre-tokenizers of Llama 3.2 and SmolLM3, Qwen, Qwen 3.5, Mistral Nemo and Phi-4-mini. */
+/** Converters' names for the pre-tokenizers of Llama 3.2 and SmolLM3, Qwen, Qwen 3.5, Granite 4.0, Mistral Nemo and Phi-4-mini. */
 test.each([
   ['llama3', 'llama-bpe'],
   ['qwen2', 'qwen2'],
   ['qwen35', 'qwen35'],
+  ['granite4', 'dbrx'],
   ['tekken', 'tekken'],
   ['o200k', 'gpt-4o'],
 ])('a file that says the words of %s are %s gives the ids and offsets of that tokenizer', (name, pre) => {
@@ -201,7 +202,7 @@ test.each([
         'tokenizer.ggml.merges',
         json.model.merges.map((merge) => (typeof merge === 'string' ? merge : merge.join(' '))),
       ],
-      ['tokenizer.ggml.bos_token_id', tokens.indexOf('<|im_start|>')],
+      ['tokenizer.ggml.bos_token_id', Math.max(tokens.indexOf('<|im_start|>'), 0)],
       ['tokenizer.ggml.add_bos_token', json.post_processor !== null],
     ]),
     name,

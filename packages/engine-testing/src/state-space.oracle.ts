@@ -32,26 +32,30 @@ export function spaceOracle(rows: readonly (readonly number[])[], rule: OracleSp
         ),
       ),
     );
+  /** B (0) or C (1) of every token, by group. */
+  const [B, C] = [0, 1].map((which) =>
+    Array.from({ length: groups }, (_, g) =>
+      mixed.map((all) => all.slice(inner + (which * groups + g) * n, inner + (which * groups + g + 1) * n)),
+    ),
+  );
+  const steps = Array.from({ length: heads }, (_, h) =>
+    rows.map((row) => {
+      const softplus = Math.log1p(Math.exp(row[inner + kernel.length + h] + rule.timeBias[h]));
+      return Math.min(Math.max(softplus, timeStep[0]), timeStep[1]);
+    }),
+  );
   return rows.map((row, t) =>
     Array.from({ length: heads }, (_, h) => {
       const group = Math.floor(h / (heads / groups)),
-        of = (at: number, which: 0 | 1): number[] => {
-          const first = inner + (which * groups + group) * n;
-          return mixed[at].slice(first, first + n);
-        },
-        steps = rows.map((at) => {
-          const softplus = Math.log1p(Math.exp(at[inner + kernel.length + h] + rule.timeBias[h]));
-          return Math.min(Math.max(softplus, timeStep[0]), timeStep[1]);
-        }),
-        x = (at: number, j: number): number => mixed[at][h * d + j],
-        weights = Array.from({ length: t + 1 }, (_, i) => {
-          const overlap = sum(of(i, 0).map((b, c) => b * of(t, 1)[c]));
-          return overlap * steps[i] * Math.exp(rule.decay[h] * sum(steps.slice(i + 1, t + 1)));
-        });
-      return Array.from(
-        { length: d },
-        (_, j) => (sum(weights.map((weight, i) => weight * x(i, j))) + rule.skip[h] * x(t, j)) * silu(row[h * d + j]),
-      );
+        own = mixed[t].slice(h * d, (h + 1) * d),
+        y = own.map((x) => rule.skip[h] * x);
+      let since = 0; // time since token i
+      for (let i = t; i >= 0; since += steps[h][i--]) {
+        const overlap = B[group][i].reduce((all, b, c) => all + b * C[group][t][c], 0),
+          weight = overlap * steps[h][i] * Math.exp(rule.decay[h] * since);
+        for (let j = 0; j < d; j++) y[j] += weight * mixed[i][h * d + j];
+      }
+      return y.map((v, j) => v * silu(row[h * d + j]));
     }).flat(),
   );
 }

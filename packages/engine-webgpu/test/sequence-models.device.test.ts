@@ -113,7 +113,7 @@ for (const [name, cases] of [
   );
 
 /** Most of their layers carry a state, which the same code copies, keeps and drops; Qwen 3.5's attention is gated too. */
-const HYBRIDS = FULL ? ['lfm2', 'qwen3_5'] : ['qwen3_5'];
+const HYBRIDS = FULL ? ['lfm2', 'qwen3_5', 'granitemoehybrid'] : ['qwen3_5'];
 const ids = (n: number, seed = 0): number[] => Array.from({ length: n }, (_, i) => (i * 37 + 11 + seed) % 64);
 const carriedOf = async ({ memory }: Sequence): Promise<readonly Float32Array[]> =>
   (await memory.snapshot()).carried!.map((state) => state.slice());

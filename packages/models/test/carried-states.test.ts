@@ -16,9 +16,14 @@ import {
 
 /**
  * Numbers of each state, by model. Two layers keep slots, the others a state: 2 columns of 32 channels of a short
- * convolution, or 3 columns of 160 channels and 6 memories of 16 x 16 of a gated delta rule.
+ * convolution, 3 columns of 160 channels and 6 memories of 16 x 16 of a gated delta rule, or 3 columns of 88 channels and 4
+ * memories of 12 x 16 of a state space.
  */
-const sizes = { lfm2: [64, 64, 64], qwen3_5: [2016, 2016, 2016] } as const;
+const sizes = {
+  lfm2: [64, 64, 64],
+  qwen3_5: [2016, 2016, 2016],
+  granitemoehybrid: [1032, 1032, 1032],
+} as const;
 const models = new Map<string, Model>(
   await Promise.all(Object.keys(sizes).map(async (name) => [name, await loadModel(fixture(name))] as const)),
 );

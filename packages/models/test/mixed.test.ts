@@ -26,6 +26,7 @@ const names = [
   'ministral3',
   'olmo3',
   'lfm3',
+  'granitemoehybrid',
 ] as const;
 type Name = (typeof names)[number];
 const models = new Map<Name, Model>(
@@ -239,7 +240,7 @@ describe('early tokens that a layer freezes', () => {
   };
   test.each([
     ...names.map((name) => [name, 'hidden'] as const),
-    ...(['gemma2', 'mistral', 'lfm2', 'qwen3_5'] as const).map((name) => [name, 'kv'] as const),
+    ...(['gemma2', 'mistral', 'lfm2', 'qwen3_5', 'granitemoehybrid'] as const).map((name) => [name, 'kv'] as const),
   ])('keep their hidden state: logits of %s are those of the float64 oracle, reuse=%s', async (name, reuse) => {
     await fc.assert(
       fc.asyncProperty(

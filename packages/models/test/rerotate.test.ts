@@ -123,6 +123,16 @@ test('scaled queries keep the scale of where they stand in the text, wherever ke
   }
 });
 
+test('where no layer rotates heads, moved slots change no logit', async () => {
+  const name = 'granitemoehybrid',
+    model = await loadModel(fixture(name));
+  models.set(name, model);
+  const policy = compose(knorm(), topK()) as never,
+    [moved, kept] = [await run(compose(policy, rerotate()) as never, {}, name), await run(policy, {}, name)];
+  expect(moved.shift).toBeGreaterThan(0);
+  expect(moved.logits).toEqual(kept.logits);
+  model.destroy();
+});
 test('after every block and every token, as StreamingLLM does', async () => {
   const { rotations, shift, length } = await run(compose(streaming(), topK(), rerotate()) as never, {
     block: 16,
