@@ -30,6 +30,9 @@ export interface WasmEngineOptions {
 /** Rows that go through a program at a time. */
 const tile = 256;
 
+/** A program without its weights, and where these are. */
+type PlacedProgram = Pick<WasmRunnable, 'program' | 'placed'>;
+
 /** A program whose weights are packed in panels. */
 export interface WasmRunnable extends Runnable {
   readonly program: Program;
@@ -57,6 +60,7 @@ export function wasmEngine(
   };
   return {
     name: engineName(fast, exact, threads),
+    takesRows: true,
     async prepare(program) {
       expectKnown(program);
       pool ??= start();
@@ -70,7 +74,7 @@ export function wasmEngine(
         pool = undefined;
       };
       try {
-        return runnable(own, program, arena, release);
+        return runnable(own, await place(program, arena), arena, release);
       } catch (error) {
         release();
         throw error;
@@ -90,9 +94,13 @@ interface Written extends LoadedCode {
 }
 
 /** Returns a program to run. Its closure holds no weight of the checkpoint, so that the caller may drop those bytes. */
-function runnable(pool: ThreadPool, whole: Program, arena: WeightArena, release: () => void): WasmRunnable {
+function runnable(
+  pool: ThreadPool,
+  { program, placed }: PlacedProgram,
+  arena: WeightArena,
+  release: () => void,
+): WasmRunnable {
   const { heap, kernels } = pool,
-    { program, placed } = place(whole, arena),
     written = new Map<number, Written>();
   const rope = program.instructions.find((instruction) => instruction.op === 'rope'),
     rotary = rope === undefined ? 0 : (rope.rotary ?? rope.headDim),
@@ -200,18 +208,22 @@ export const nothing = {
 const none: Matrix = { outputs: 0, inputs: 0, parts: [] };
 
 /** Places a program's weights, gains and biases, and returns the program without them. */
-function place(program: Program, arena: WeightArena): Pick<WasmRunnable, 'program' | 'placed'> {
-  const placed = new Map<Instruction, ProgramConstants>();
-  const instructions = program.instructions.map((instruction) => {
+async function place(program: Program, arena: WeightArena): Promise<PlacedProgram> {
+  const placed = new Map<Instruction, ProgramConstants>(),
+    instructions: Instruction[] = [];
+  for (const instruction of program.instructions) {
     if (instruction.op === 'rmsNorm') placed.set(instruction, { parts: [], array: arena.array(instruction.gain) });
-    if (instruction.op !== 'linear') return instruction;
+    if (instruction.op !== 'linear') {
+      instructions.push(instruction);
+      continue;
+    }
     const { weight, bias, out } = instruction,
       gates = onlyUser(program, out)?.op === 'gated',
-      parts = arena.weight(weight, gates ? out.width / 2 : 0),
+      parts = await arena.weight(weight, gates ? out.width / 2 : 0),
       array = bias === undefined ? 0 : arena.array(bias),
       bare = { ...instruction, weight: none };
     placed.set(bare, { parts, gate: gates && parts.length === 2, array });
-    return bare;
-  });
+    instructions.push(bare);
+  }
   return { program: { ...program, instructions }, placed };
 }

@@ -78,9 +78,10 @@ export function expectIds(ids: ArrayLike<number>, vocab: number): void {
  */
 export async function createDecoder<R extends PreparedProgram>(
   config: ModelConfig,
-  weights: Weights,
+  whole: Weights,
   engine: Engine<R>,
 ): Promise<Decoder<R>> {
+  const weights = (engine.takesRows && whole.byRows) || whole;
   const {
     hidden: D,
     vocab,
@@ -152,10 +153,13 @@ export async function createDecoder<R extends PreparedProgram>(
       project = next ?? project;
     }
     const norm = await weights.norm(),
-      stored = ownBytes(await weights.embed());
-    const head = await prepare(headProgram(config, norm, config.tied ? stored : await weights.head())),
+      stored = weights === whole ? ownBytes(await whole.embed()) : undefined;
+    const head = await prepare(
+        headProgram(config, norm, await (config.tied ? (stored ?? weights.embed()) : weights.head())),
+      ),
       held = config.tied ? head.stored?.('head') : undefined,
-      row = held ?? rowsOf(stored);
+      embedding = held ? undefined : (stored ?? ownBytes(await whole.embed())),
+      row = held ?? rowsOf(embedding!);
     const zeros = (): Float64Array => new Float64Array(count);
     const ropes = new Map(Array.from(new Set(config.ropes), (rope) => [rope, createAngles(rope)])),
       anglesOf = config.ropes.map((rope) => ropes.get(rope)!); // of the layer's own entry above
@@ -163,7 +167,7 @@ export async function createDecoder<R extends PreparedProgram>(
       config,
       layers,
       head,
-      ...(held === undefined && { embedding: stored }),
+      ...(embedding && { embedding }),
       norm,
       fused,
       rows: { qkv: zeros(), output: zeros(), gateUp: zeros(), down: zeros(), head: 0 },
