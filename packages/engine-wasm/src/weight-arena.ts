@@ -77,20 +77,29 @@ export class WeightArena {
     return { kind, rows, inputs, at, size, exact: this.#exact };
   }
 
-  /** Reads the rows of a piece, a few at a time, into one buffer. */
+  /** Reads the rows of a piece, a few at a time, into one of two buffers while the other one's rows are packed. */
   async #readAll(
     { rows, row, unit, first, read, as }: UnreadPiece,
     add: (bytes: Uint8Array, count: number, as: RepackedRows) => void,
   ): Promise<void> {
     const { spare } = this.#pool,
       some = unit * Math.max(1, Math.floor(readBytes / (unit * row))),
-      buffer = spare.pop() ?? new Uint8Array(readBytes);
-    for (let from = 0; from < rows; from += some) {
-      const count = Math.min(some, rows - from),
-        into = count * row <= readBytes ? buffer.subarray(0, count * row) : undefined;
-      add(await read(first + from, count, into), count, as);
+      buffers = [0, 1].map(() => spare.pop() ?? new Uint8Array(readBytes));
+    const start = (from: number): Promise<Uint8Array> | undefined => {
+      const bytes = Math.min(some, rows - from) * row,
+        [into] = buffers.reverse();
+      if (bytes <= 0) return undefined;
+      const coming = read(first + from, bytes / row, bytes <= readBytes ? into.subarray(0, bytes) : undefined);
+      coming.catch(() => {}); // thrown where it is awaited
+      return coming;
+    };
+    let coming = start(0);
+    for (let from = 0; coming !== undefined; from += some) {
+      const bytes: Uint8Array = await coming;
+      coming = start(from + some);
+      add(bytes, bytes.length / row, as);
     }
-    spare.push(buffer);
+    spare.push(...buffers);
   }
 
   free(): void {
