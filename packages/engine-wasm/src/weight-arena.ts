@@ -107,6 +107,14 @@ export class WeightArena {
   }
 }
 
+/** Returns the bytes of a weight in panels. */
+export function panelBytes({ kernels }: Pick<ThreadPool, 'kernels'>, { parts, inputs }: Matrix): number {
+  return parts.reduce((sum, part) => {
+    const held = part.type === 'IQ4_NL' || part.type === 'MXFP4' ? 'Q8_0' : part.type;
+    return sum + Math.ceil(part.rows / panel) * kernels.panelBytes(kindOf(held), inputs);
+  }, 0);
+}
+
 /** Rows, and the form that the module multiplies them in. */
 interface Rows {
   readonly rows: number;

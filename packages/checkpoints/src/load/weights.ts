@@ -100,7 +100,7 @@ export interface Weights {
    * The same weights, but most matrices stay in the file until their rows are read, so that they are never whole in
    * memory: for engines with `takesRows`. Absent where weights are in memory anyway.
    */
-  readonly byRows?: Weights;
+  readonly byRows?: Weights | undefined;
 }
 
 /** The naming and layout conventions of a checkpoint. */
