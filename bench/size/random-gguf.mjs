@@ -27,7 +27,7 @@ function half(x) {
  * Block types: numbers and bytes of a block, ggml's number, and what turns random bytes into a block whose numbers have
  * the root mean square `size`.
  */
-const types = {
+export const types = {
   F32: { numbers: 1, bytes: 4, code: 0 },
   Q4_0: { numbers: 32, bytes: 18, code: 2, set: (view, at, size) => view.setUint16(at, half(size / 4.6), true) },
   Q8_0: { numbers: 32, bytes: 34, code: 8, set: (view, at, size) => view.setUint16(at, half(size / 74), true) },
