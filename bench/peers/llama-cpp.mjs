@@ -9,17 +9,16 @@
 // The peer is no dependency: it is installed, without install scripts, into --peer (a folder in the temporary directory
 // by default). Each engine lives in its own process, which sleeps while the other one works.
 // Writes bench/results/peers.json and peers.md, or files of the name --out.
-import { fork, execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { availableParallelism, cpus, tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { availableParallelism, cpus } from 'node:os';
+import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { heldOutBook } from '@kv/tasks';
 import { commandLine } from '../lib/command-line.mjs';
+import { peerFolder, version, worker } from './processes.mjs';
 import { report } from './table.mjs';
 
-const version = '3.22.1';
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 const { path, turns, pause, out, ...asked } = commandLine(
   {
@@ -41,64 +40,6 @@ const { threads, cache, 'without-amx': withoutAmx } = asked,
   model = resolve(path);
 const text = (asked.text === undefined ? await heldOutBook() : readFileSync(asked.text, 'utf8')).slice(0, 120_000);
 
-/** Returns the peer's folder, with the peer installed. */
-function peerFolder() {
-  const folder = asked.peer ?? join(tmpdir(), `kv-peer-node-llama-cpp-${version}${withoutAmx ? '-without-amx' : ''}`);
-  if (!existsSync(join(folder, 'node_modules/node-llama-cpp'))) {
-    mkdirSync(folder, { recursive: true });
-    writeFileSync(join(folder, 'package.json'), '{ "private": true }\n');
-    const arch = {
-      'linux-x64': 'linux-x64',
-      'linux-arm64': 'linux-arm64',
-      'darwin-arm64': 'mac-arm64-metal',
-      'darwin-x64': 'mac-x64',
-      'win32-x64': 'win-x64',
-    }[`${process.platform}-${process.arch}`];
-    // only this platform's binaries for the CPU: the others weigh a gigabyte
-    execFileSync(
-      'npm',
-      [
-        'install',
-        '--prefix',
-        folder,
-        '--ignore-scripts',
-        '--omit=optional',
-        '--no-audit',
-        '--no-fund',
-        `node-llama-cpp@${version}`,
-        `@node-llama-cpp/${arch}@${version}`,
-      ],
-      { stdio: 'inherit' },
-    );
-    // it loads the best library that is installed and that the processor can run
-    const libraries = join(folder, `node_modules/@node-llama-cpp/${arch}/bins/${arch}`);
-    if (withoutAmx) rmSync(join(libraries, 'libggml-cpu-sapphirerapids.so'), { force: true });
-  }
-  return folder;
-}
-
-/** Starts a process that answers one job at a time. */
-function worker(file, config) {
-  const child = fork(here(file), [JSON.stringify(config)], {
-    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-    serialization: 'advanced',
-  });
-  const ask = (job) =>
-    new Promise((done, failed) => {
-      child.once('message', done);
-      child.once('exit', (code) => failed(new Error(`${file} ended with ${code}`)));
-      child.send(job);
-    });
-  return {
-    ask: async (job) => {
-      const answer = await ask(job);
-      child.removeAllListeners('exit');
-      return answer;
-    },
-    end: () => child.kill(),
-  };
-}
-
 const full = (tokens) => ({ name: `${tokens.toLocaleString('en')} tokens`, tokens });
 const within = (tokens, budget) => ({ name: `${full(tokens).name}, budget ${budget}`, tokens, budget });
 const cases = (asked.tokens ?? '1024,4096')
@@ -111,7 +52,7 @@ const cases = (asked.tokens ?? '1024,4096')
   );
 const most = Math.max(...cases.map(({ tokens }) => tokens)),
   ours = worker('ours.mjs', { model, threads, cache, onnx: false }),
-  peer = worker('node-llama-cpp.mjs', { model, threads, cache, most, folder: peerFolder() });
+  peer = worker('node-llama-cpp.mjs', { model, threads, cache, most, folder: peerFolder(asked) });
 const ids = await ours.ask({ encode: text, count: most + 1 });
 if (ids.length <= most) throw new Error(`expected a text of ${most + 1} tokens, got ${ids.length}`);
 

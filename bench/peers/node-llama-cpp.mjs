@@ -15,8 +15,13 @@ const context = await model.createContext({
   ...(type && { experimentalKvCacheKeyType: type, experimentalKvCacheValueType: type, flashAttention: true }),
 });
 
+const loaded = performance.now();
+
 const jobs = {
   memory: () => process.memoryUsage().rss,
+  /** Most bytes of the process so far, and milliseconds from its start to a loaded model. */
+  peak: () => 1024 * process.resourceUsage().maxRSS,
+  loaded: () => loaded,
   logits: async ({ logits: ids, places }) => {
     const sequence = context.getSequence();
     const answers = await sequence.controlledEvaluate(

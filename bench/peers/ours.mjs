@@ -12,10 +12,14 @@ const model = await loadModel(path, {
     ? await onnxRuntime({ threads, from: fileURLToPath(new URL('..', import.meta.url)) })
     : cpuRuntime({ threads }),
 });
+const loaded = performance.now();
 const evict = compose(snapkv({ window: 32 }), topK());
 
 const jobs = {
   memory: () => process.memoryUsage().rss,
+  /** Most bytes of the process so far, and milliseconds from its start to a loaded model. */
+  peak: () => 1024 * process.resourceUsage().maxRSS,
+  loaded: () => loaded,
   name: () => model.engine,
   encode: ({ encode, count }) => [...model.tokenizer.encode(encode).ids.slice(0, count)],
   logits: async ({ logits: ids, places }) => {

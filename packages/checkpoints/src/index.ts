@@ -35,7 +35,7 @@ export { readGguf } from './format/gguf.ts';
 export { halves } from './format/halves.ts';
 export { sixBits } from './format/k-blocks.ts';
 export { dense, denseRows, matrixOf, ownBytes } from './format/matrix.ts';
-export type { Matrix, MatrixPart } from './format/matrix.ts';
+export type { Matrix, MatrixPart, RowsRead } from './format/matrix.ts';
 export { readSafetensors } from './format/safetensors.ts';
 export type { CheckpointSize, CheckpointTensors } from './format/tensor-file.ts';
 export { tensorTypes, toFloat32 } from './format/tensor-types.ts';

@@ -32,6 +32,7 @@ export const overQuantised = (runtime: Runtime<RunningHostModel>, types: string[
     };
     const all: Weights = {
       ...weights,
+      byRows: undefined,
       embed: async () => quantised(await weights.embed()),
       head: async () => quantised(await weights.head()),
       async project(layer) {

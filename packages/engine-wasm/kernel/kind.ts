@@ -232,16 +232,18 @@ function sixBits(s: usize, j: usize, part: i32): i32 {
 /** Packs at most 16 rows of `inputs` numbers, `rowBytes` apart, into one panel; outputs that are missing are zero. */
 export function pack(src: usize, rowBytes: usize, rows: usize, inputs: usize, panel: usize): void {
   if (rows < 16) memory.fill(panel, 0, panelBytes(KIND, <i32>inputs));
-  for (let r: usize = 0; r < rows; r++) {
-    let s = src + r * rowBytes;
-    if (KIND <= BF16) {
-      for (let k: usize = 0; k < inputs; k++)
+  if (KIND <= BF16) {
+    // a line of the panel after the other
+    for (let k: usize = 0; k < inputs; k++)
+      for (let r: usize = 0, s = src; r < rows; r++, s += rowBytes)
         if (KIND == F32) store<u32>(panel + 64 * k + 4 * r, load<u32>(s + 4 * k));
         else store<u16>(panel + 32 * k + 2 * r, load<u16>(s + 2 * k));
-      continue;
-    }
-    for (let b: usize = 0; b < inputs / 32; b++) {
-      const j = SUPER ? b & 7 : 0, p = blockAt(panel, b), after = p + CODE_BYTES;
+    return;
+  }
+  for (let b: usize = 0; b < inputs / 32; b++) {
+    const j = SUPER ? b & 7 : 0, p = blockAt(panel, b), after = p + CODE_BYTES;
+    let s = src + STORED * (SUPER ? b >> 3 : b);
+    for (let r: usize = 0; r < rows; r++, s += rowBytes) {
       putStored(p, r, s, j);
       if (KIND == Q6_K) {
         store<u8>(after + r, load<u8>(s + 192 + 2 * j));
@@ -258,7 +260,6 @@ export function pack(src: usize, rowBytes: usize, rows: usize, inputs: usize, pa
         store<f32>(head + 4 * r, half(s + (KIND == Q6_K ? 208 : 0)));
         if (MIN) store<f32>(head + 64 + 4 * r, half(s + 2));
       }
-      if (!SUPER || j == 7) s += STORED;
     }
   }
 }

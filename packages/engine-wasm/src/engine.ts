@@ -10,7 +10,7 @@ import type { LoadedCode } from './install.ts';
 import { formNames } from './kernels.ts';
 import type { FastModule } from './kernels.ts';
 import type { BufferSlice } from './layout.ts';
-import { WeightArena } from './weight-arena.ts';
+import { panelBytes, WeightArena } from './weight-arena.ts';
 import { warmUp } from './warm-up.ts';
 import { angleRows, copyRows, rowsAt } from './rows.ts';
 import { ThreadPool } from './thread-pool.ts';
@@ -23,12 +23,20 @@ export interface WasmEngineOptions {
    * activations rounded to 8 bits. @defaultValue false
    */
   readonly exact?: boolean;
+  /**
+   * Most bytes of weights in one memory of the module; others go to further memories, each with threads of its own.
+   * @defaultValue seven eighths of what a memory can grow to, 4 GiB as a rule
+   */
+  readonly memoryBytes?: number;
   /** Called with one sentence if there is one thread where more were asked for. @defaultValue console.warn */
   readonly warn?: (sentence: string) => void;
 }
 
 /** Rows that go through a program at a time. */
 const tile = 256;
+
+/** A program without its weights, and where these are. */
+type PlacedProgram = Pick<WasmRunnable, 'program' | 'placed'>;
 
 /** A program whose weights are packed in panels. */
 export interface WasmRunnable extends Runnable {
@@ -44,10 +52,9 @@ export interface WasmRunnable extends Runnable {
  */
 export function wasmEngine(
   fast: FastModule,
-  { threads = 1, exact = false, warn = console.warn }: WasmEngineOptions = {},
+  { threads = 1, exact = false, memoryBytes, warn = console.warn }: WasmEngineOptions = {},
 ): Engine<WasmRunnable> {
-  let pool: Promise<ThreadPool> | undefined,
-    users = 0;
+  const pools: HeldPool[] = [];
   const alone = (why: string): void =>
     warn(new KvError('wasm', `${threads} threads are not available, so one is used: ${why}`).message);
   const start = async (): Promise<ThreadPool> => {
@@ -55,22 +62,37 @@ export function wasmEngine(
     const [started] = await Promise.all([ThreadPool.start(fast, threads, alone), threads > 1 && warmUp()]);
     return started;
   };
+  /** Returns the newest memory, or a further one if that has no room for a program's weights, and takes this room. */
+  const roomFor = async (program: Program): Promise<{ own: ThreadPool; held: HeldPool; bytes: number }> => {
+    for (;;) {
+      let held = pools.at(-1);
+      if (held === undefined) pools.push((held = { pool: start(), users: 0, bytes: 0 }));
+      const own = await held.pool,
+        bytes = weightBytes(own, program);
+      if (held !== pools.at(-1)) continue;
+      if (held.users > 0 && held.bytes + bytes > (memoryBytes ?? (7 / 8) * own.heap.most))
+        pools.push((held = { pool: start(), users: 0, bytes: 0 }));
+      held.users++;
+      held.bytes += bytes;
+      return { own: await held.pool, held, bytes };
+    }
+  };
   return {
     name: engineName(fast, exact, threads),
+    takesRows: true,
     async prepare(program) {
       expectKnown(program);
-      pool ??= start();
-      users++;
-      const own = await pool,
+      const { own, held, bytes } = await roomFor(program),
         arena = new WeightArena(own, exact);
       const release = (): void => {
         arena.free();
-        if (--users > 0) return;
+        held.bytes -= bytes;
+        if (--held.users > 0) return;
         own.destroy();
-        pool = undefined;
+        pools.splice(pools.indexOf(held), 1);
       };
       try {
-        return runnable(own, program, arena, release);
+        return runnable(own, await place(program, arena), arena, release);
       } catch (error) {
         release();
         throw error;
@@ -78,6 +100,20 @@ export function wasmEngine(
     },
   };
 }
+
+/** A pool, the programs whose weights are in its memory, and their bytes. */
+interface HeldPool {
+  readonly pool: Promise<ThreadPool>;
+  users: number;
+  bytes: number;
+}
+
+/** Returns the bytes of a program's weights in a pool's memory. */
+const weightBytes = (pool: ThreadPool, { instructions }: Program): number =>
+  instructions.reduce(
+    (sum, instruction) => sum + (instruction.op === 'linear' ? panelBytes(pool, instruction.weight) : 0),
+    0,
+  );
 
 /** Returns an engine's name in reports, for this number of threads. */
 export const engineName = ({ form }: FastModule, exact: boolean, threads: number): string =>
@@ -90,9 +126,13 @@ interface Written extends LoadedCode {
 }
 
 /** Returns a program to run. Its closure holds no weight of the checkpoint, so that the caller may drop those bytes. */
-function runnable(pool: ThreadPool, whole: Program, arena: WeightArena, release: () => void): WasmRunnable {
+function runnable(
+  pool: ThreadPool,
+  { program, placed }: PlacedProgram,
+  arena: WeightArena,
+  release: () => void,
+): WasmRunnable {
   const { heap, kernels } = pool,
-    { program, placed } = place(whole, arena),
     written = new Map<number, Written>();
   const rope = program.instructions.find((instruction) => instruction.op === 'rope'),
     rotary = rope === undefined ? 0 : (rope.rotary ?? rope.headDim),
@@ -204,18 +244,22 @@ export const nothing = {
 const none: Matrix = { outputs: 0, inputs: 0, parts: [] };
 
 /** Places a program's weights, gains and biases, and returns the program without them. */
-function place(program: Program, arena: WeightArena): Pick<WasmRunnable, 'program' | 'placed'> {
-  const placed = new Map<Instruction, ProgramConstants>();
-  const instructions = program.instructions.map((instruction) => {
+async function place(program: Program, arena: WeightArena): Promise<PlacedProgram> {
+  const placed = new Map<Instruction, ProgramConstants>(),
+    instructions: Instruction[] = [];
+  for (const instruction of program.instructions) {
     if (instruction.op === 'rmsNorm') placed.set(instruction, { parts: [], array: arena.array(instruction.gain) });
-    if (instruction.op !== 'linear') return instruction;
+    if (instruction.op !== 'linear') {
+      instructions.push(instruction);
+      continue;
+    }
     const { weight, bias, out } = instruction,
       gates = onlyUser(program, out)?.op === 'gated',
-      parts = arena.weight(weight, gates ? out.width / 2 : 0),
+      parts = await arena.weight(weight, gates ? out.width / 2 : 0),
       array = bias === undefined ? 0 : arena.array(bias),
       bare = { ...instruction, weight: none };
     placed.set(bare, { parts, gate: gates && parts.length === 2, array });
-    return bare;
-  });
+    instructions.push(bare);
+  }
   return { program: { ...program, instructions }, placed };
 }

@@ -17,6 +17,8 @@ interface Range {
 /** An allocator over a WebAssembly memory that threads share. */
 export class Heap {
   readonly memory: WebAssembly.Memory;
+  /** Bytes that the memory can grow to. */
+  readonly most: number;
   /** Free ranges below `#end`, ascending, no two adjacent. */
   readonly #free: Range[] = [];
   /** All buffers that this memory has had, one per size. */
@@ -26,7 +28,7 @@ export class Heap {
 
   /** @throws KvError where there is no shared memory. */
   constructor() {
-    this.memory = sharedMemory();
+    [this.memory, this.most] = sharedMemory();
   }
 
   /** Number of bytes allocated now. */
@@ -105,18 +107,18 @@ export class Heap {
       this.memory.grow(pages);
     } catch {
       throw new UnsupportedModelError(
-        `room for ${bytes} bytes of WebAssembly memory, which ends at ${mostPages * page}, got ${this.memory.buffer.byteLength}`,
+        `room for ${bytes} bytes of WebAssembly memory, which ends at ${this.most}, got ${this.memory.buffer.byteLength}`,
       );
     }
   }
 }
 
 /** Creates a shared memory that may grow to 4 GiB, or as far as this process can reserve addresses. */
-function sharedMemory(): WebAssembly.Memory {
+function sharedMemory(): [memory: WebAssembly.Memory, most: number] {
   let last: unknown;
   for (let maximum = mostPages; maximum >= mostPages / 16; maximum /= 2)
     try {
-      return new WebAssembly.Memory({ initial: 1, maximum, shared: true });
+      return [new WebAssembly.Memory({ initial: 1, maximum, shared: true }), page * maximum];
     } catch (error) {
       last = error;
     }

@@ -1,16 +1,17 @@
 import { headDims } from '@kv/checkpoints';
 import { formNames } from '@kv/core/engine';
 import { cpuWith, scratchBytes } from '@kv/cpu/engine';
-import { formOf, createDecoder, hostDecoder, embeddingsOf, HostCaches, Memory } from '@kv/engine';
-import type { Runtime, RunningHostModel } from '@kv/engine';
+import { formOf, createDecoder, hostDecoder, hostRunning, embeddingsOf, HostCaches, Memory } from '@kv/engine';
+import type { Decoder, Runtime, RunningHostModel } from '@kv/engine';
 import { engineName, wasmEngine } from './engine.ts';
-import type { WasmEngineOptions } from './engine.ts';
+import type { WasmEngineOptions, WasmRunnable } from './engine.ts';
 import { heapKernels } from './host-kernels.ts';
 import { heapProducts } from './host-products.ts';
 import type { FastModule } from './kernels.ts';
 import { fusedPasses } from './passes.ts';
 import { FusedPass } from './fused-pass.ts';
 import { heapRowEngine } from './row-engine.ts';
+import type { ThreadPool } from './thread-pool.ts';
 
 /**
  * Returns a runtime whose models keep weights and caches in the module's memory.
@@ -26,14 +27,26 @@ export function wasmRuntime(fast: FastModule, options?: WasmEngineOptions): Runt
         prepared = await createDecoder(config, weights, engine),
         { pool } = prepared.head,
         decoder = hostDecoder(prepared, { rowEngine: heapRowEngine(pool) }),
-        { heap } = pool,
+        own = cpuWith((products) => heapProducts(pool, products), heapKernels(pool)),
+        name = engineName(fast, exact, pool.threads),
+        pools = poolsOf(prepared);
+      if (pools.length > 1) {
+        // a layer at a time, over caches outside the memories
+        const held = pools.reduce((sum, { heap }) => sum + heap.live, 0);
+        return {
+          ...hostRunning(decoder, { config, tokenizer, sidecar }, { backend: own, cacheForm }),
+          engine: `${name}, ${pools.length} memories`,
+          scratchBytes: () =>
+            scratchBytes() + pools.reduce((sum, { heap }) => sum + heap.memory.buffer.byteLength, -held),
+        };
+      }
+      const { heap } = pool,
         placed = heap.live,
         fused = new FusedPass(pool, prepared, exact),
         passes = fusedPasses(fused),
-        own = cpuWith((products) => heapProducts(pool, products), heapKernels(pool)),
         model = { config, tokenizer, sidecar, embeddings: embeddingsOf(decoder, tokenizer) };
       return {
-        engine: engineName(fast, exact, pool.threads),
+        engine: name,
         decoder,
         cacheForm,
         cacheForms: formNames,
@@ -55,3 +68,8 @@ export function wasmRuntime(fast: FastModule, options?: WasmEngineOptions): Runt
     },
   };
 }
+
+/** Returns the pools whose memories hold a decoder's weights. */
+const poolsOf = ({ layers, head }: Decoder<WasmRunnable>): readonly ThreadPool[] => [
+  ...new Set([...layers.flatMap(({ project, finish }) => [project.pool, finish.pool]), head.pool]),
+];

@@ -70,6 +70,8 @@ export class ThreadPool {
   /** Scratch of programs that run by themselves, one after the other, and their angles or a row of a weight. */
   readonly bench: ScratchSpace = new ScratchSpace(this);
   readonly angles: GrowableBuffer = new GrowableBuffer(this);
+  /** Buffers into which weights are read, not in use. */
+  readonly spare: Uint8Array[] = [];
   readonly #control: number;
 
   private constructor(fast: FastModule, threads: number) {

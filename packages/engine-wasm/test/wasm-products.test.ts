@@ -304,15 +304,15 @@ test.each([
     { heap, kernels } = pool,
     inputs = 64,
     to = heap.allocate(4 * inputs);
-  fc.assert(
-    fc.property(
+  await fc.assert(
+    fc.asyncProperty(
       fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1, maxLength: 3 }),
       fc.integer(),
-      (all, seed) => {
+      async (all, seed) => {
         const parts = all.map((rows, i): MatrixPart => ({ type, rows, bytes: stored(rows, inputs, seed + i) })),
           outputs = all.reduce((sum, rows) => sum + rows, 0),
           arena = new WeightArena(pool, true),
-          held = arena.weight({ outputs, inputs, parts });
+          held = await arena.weight({ outputs, inputs, parts });
         const kind = kindOf(as);
         expect(held.every((part) => part.kind === kind || outputs < 4)).toBe(true); // few blocks may all be zeros
         let row = 0;

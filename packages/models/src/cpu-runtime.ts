@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import { settleOwn } from '@kv/core/engine';
-import type { CheckpointSize } from '@kv/checkpoints';
+import { builtin } from '@kv/checkpoints';
 import { hostRuntime, referenceEngine } from '@kv/engine';
 import type { RunningHostModel, Runtime } from '@kv/engine';
 import { fastModule, wasmRuntime, UnsupportedModelError } from '@kv/engine-wasm';
@@ -10,12 +10,10 @@ import { availableThreads } from './threads.ts';
 
 /** Bytes of weights from which threads pay off: less is read before they have synchronised. */
 const worthThreads = 16 * 2 ** 20;
-/** Maximum bytes of weights in a WebAssembly memory, which also holds caches and the working buffers of passes. */
-const mostBytes = 3.5 * 2 ** 30;
 
 /**
- * Returns the runtime of this package's own engine: weights as stored, caches and threads in one WebAssembly memory. If
- * WebAssembly lacks SIMD, or the memory cannot hold the weights, ONNX Runtime runs if it is installed, else plain
+ * Returns the runtime of this package's own engine: weights as stored, caches and threads in one WebAssembly memory, or
+ * more weights than it holds in several. If WebAssembly lacks SIMD, ONNX Runtime runs if it is installed, else plain
  * loops; `warn` is told.
  */
 export function cpuRuntime(options: CpuOptions = {}): Runtime<RunningHostModel> {
@@ -23,10 +21,11 @@ export function cpuRuntime(options: CpuOptions = {}): Runtime<RunningHostModel> 
   return {
     name: exact === undefined ? 'wasm' : `wasm, ${exact ? 'f32' : 'stored weights'}`,
     async start({ stored, ...source }) {
+      if (stored !== undefined) expectRoom(stored.bytes);
       const fast = await fastModule(),
         precise = exact ?? stored?.quantised !== true;
-      let why = fast === undefined ? 'WebAssembly with SIMD and shared memory, got none' : tooLarge(stored);
-      if (fast !== undefined && why === undefined)
+      let why = 'WebAssembly with SIMD and shared memory, got none';
+      if (fast !== undefined)
         try {
           return await wasmRuntime(fast, {
             exact: precise,
@@ -49,9 +48,15 @@ export function cpuRuntime(options: CpuOptions = {}): Runtime<RunningHostModel> 
   };
 }
 
-/** Returns why the module's memory cannot hold a model, or undefined if it can. */
-function tooLarge(stored: CheckpointSize | undefined): string | undefined {
-  if (stored === undefined || stored.bytes <= mostBytes) return undefined;
-  const gigabytes = (bytes: number): string => (bytes / 2 ** 30).toFixed(1);
-  return `weights of at most ${gigabytes(mostBytes)} GiB, which WebAssembly has room for, got ${gigabytes(stored.bytes)} GiB`;
+/** Checks, before they are read, that weights fit this machine. @throws KvError if they do not */
+function expectRoom(bytes: number): void {
+  if (typeof process !== 'object' || process.versions?.node === undefined) return;
+  const limit = process.constrainedMemory?.() ?? 0,
+    machine = builtin('node:os').totalmem(),
+    room = limit > 0 ? Math.min(limit, machine) : machine;
+  if (bytes <= room) return;
+  throw new KvError(
+    'model',
+    `expected memory for ${bytes} bytes of weights, got ${room} bytes in all: choose a file with fewer bits a weight, or a machine with more memory`,
+  );
 }

@@ -203,25 +203,34 @@ describe('instead of the module', () => {
   ): Promise<{ readonly engine: string | undefined; readonly said: readonly string[] }> => {
     const { config, weights, tokenizer, close } = await openCheckpoint(kinds.llama),
       said: string[] = [];
-    const running = await cpuRuntime({ from, threads: 1, warn: (sentence) => said.push(sentence) }).start({
-      config,
-      weights: change(weights),
-      tokenizer,
-      sidecar: async () => undefined,
-      ...(stored && { stored }),
-    });
-    await close();
+    const running = await cpuRuntime({ from, threads: 1, warn: (sentence) => said.push(sentence) })
+      .start({
+        config,
+        weights: change(weights),
+        tokenizer,
+        sidecar: async () => undefined,
+        ...(stored && { stored }),
+      })
+      .finally(close);
     running.destroy();
     return { engine: running.engine, said };
   };
 
-  test('weights beyond its memory go to ONNX Runtime where it is installed', async () => {
-    expect(await start({ bytes: 5 * 2 ** 30, quantised: true }, fileURLToPath(ortFolder))).toEqual({
-      engine: 'onnxruntime-node, stored weights, 1 thread',
-      said: [
-        'engine: expected weights of at most 3.5 GiB, which WebAssembly has room for, got 5.0 GiB; onnxruntime-node, stored weights, 1 thread runs instead',
-      ],
+  test('weights beyond the memory of the machine are refused before they are read', async () => {
+    const bytes = 2 ** 50;
+    let reads = 0;
+    const counting = (weights: Weights): Weights => ({
+      ...weights,
+      byRows: undefined,
+      project: async (layer) => {
+        reads++;
+        return weights.project(layer);
+      },
     });
+    await expect(start({ bytes, quantised: true }, fileURLToPath(ortFolder), counting)).rejects.toThrow(
+      new RegExp(`^model: expected memory for ${bytes} bytes of weights, got \\d+ bytes in all`),
+    );
+    expect(reads).toBe(0);
   });
 
   test('weights that turn out too many for its memory go elsewhere once they do', async () => {
@@ -229,6 +238,7 @@ describe('instead of the module', () => {
     let asked = 0;
     const { engine, said } = await start(undefined, fileURLToPath(ortFolder), (weights) => ({
       ...weights,
+      byRows: undefined,
       // fails the first time, as a full heap would
       finish: async (layer) => {
         if (layer === 2 && asked++ === 0) throw new UnsupportedModelError('room for 9 bytes, got 8');
@@ -238,6 +248,24 @@ describe('instead of the module', () => {
     expect(engine).toBe('onnxruntime-node, f32, 1 thread');
     expect(said).toEqual(['engine: expected room for 9 bytes, got 8; onnxruntime-node, f32, 1 thread runs instead']);
   });
+});
+
+test('weights in several memories give what those in one give', async () => {
+  const open = async (memoryBytes?: number): Promise<HostModel> =>
+    loadModel(kinds.llama, {
+      runtime: wasmRuntime(newest, { threads: 2, exact: true, ...(memoryBytes !== undefined && { memoryBytes }) }),
+    });
+  const [one, several] = [await open(), await open(2 ** 16)];
+  expect(one.engine).not.toContain('memories');
+  expect(Number(/(\d+) memories$/.exec(several.engine)?.[1])).toBeGreaterThan(1);
+  expect(several.fingerprint).toBe(one.fingerprint);
+  const [want, got] = [await answers(one), await answers(several)];
+  for (const [name, { tokens, report, logits }] of Object.entries(want)) {
+    expect(got[name].tokens, name).toEqual(tokens);
+    expect(got[name].report.kept, name).toEqual(report.kept);
+    for (const [i, row] of logits!.entries()) expect(relative(got[name].logits![i], row), name).toBeLessThan(1e-5);
+  }
+  for (const model of [one, several]) model.destroy();
 });
 
 test('heads of a width that the module does not attend to go layer by layer, and give what the plain loops give', async () => {

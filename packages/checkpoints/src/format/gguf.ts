@@ -37,30 +37,23 @@ export async function readGguf(source: ByteSource): Promise<GgufFile> {
     name: where,
     metadata,
     tensors,
-    async bytes(tensor) {
+    async bytes(tensor, part) {
       const found = tensors.get(tensor);
       if (found === undefined) throw missing(where, tensor);
       weightType(found.type, `${where} ${show(tensor)}`);
-      return source.read(data + found.begin, found.end - found.begin);
-    },
-    async part(tensor, from, length) {
-      const found = tensors.get(tensor);
-      if (found === undefined) throw missing(where, tensor);
-      weightType(found.type, `${where} ${show(tensor)}`);
-      if (from < 0 || from + length > found.end - found.begin)
-        throw new KvError(`${where} ${show(tensor)}`, `expected ${length} bytes at ${from} of it, got fewer`);
-      return source.read(data + found.begin + from, length);
+      const { from = 0, length = found.end - found.begin, into } = part ?? {};
+      return source.read(data + found.begin + from, length, into);
     },
     close: () => source.close(),
   };
 }
 
 /**
- * Reads a header, whose length is known only once it is parsed: starts with the first bytes and reads eight times as
- * many whenever they are too few.
+ * Reads a header, whose length is known only once it is parsed: starts with the first bytes and reads twice as many
+ * whenever they are too few.
  */
 async function readHeader(source: ByteSource): Promise<Header> {
-  for (let length = firstRead; ; length *= 8) {
+  for (let length = firstRead; ; length *= 2) {
     const bytes = await source.read(0, Math.min(length, source.size, maxHeader));
     try {
       return parseHeader(createCursor(bytes, source.size, source.name));

@@ -9,6 +9,10 @@ export interface MatrixPart {
   readonly rows: number;
   /** The rows as stored, one after another. */
   readonly bytes: Uint8Array;
+  /** Reads them a few at a time, in order; present in `Weights.byRows`, whose parts have no `bytes`. */
+  readonly read?: RowsRead;
+  /** Rows that are read together: reads begin and end at multiples of it. @defaultValue 1 */
+  readonly unit?: number;
 }
 
 /**
@@ -20,6 +24,26 @@ export interface Matrix {
   readonly inputs: number;
   readonly parts: readonly MatrixPart[];
 }
+
+/**
+ * Reads rows `from` to `from + count` of a weight as stored. They may come in `into`, which has as many bytes.
+ * @throws KvError for a number that is not finite
+ */
+export type RowsRead = (from: number, count: number, into?: Uint8Array) => Promise<Uint8Array>;
+
+/**
+ * Returns rows that stay in their file until they are read. Their `bytes` throw, since whoever can only take them whole
+ * must ask for weights that are read whole.
+ */
+export const unreadRows = (type: TensorType, rows: number, read: RowsRead, unit = 1): MatrixPart => ({
+  type,
+  rows,
+  read,
+  unit,
+  get bytes(): never {
+    throw new TypeError('expected rows that were read whole, got rows to be read a few at a time');
+  },
+});
 
 /**
  * Wraps f32 numbers, `[outputs, inputs]` row-major, as a matrix; the numbers are not copied.
@@ -90,15 +114,33 @@ export function denseRows({ inputs, outputs, parts }: Matrix, from: number, coun
 }
 
 /** Puts stored rows in another order. */
-export type Reordering = (matrix: Matrix) => Matrix;
+export interface Reordering {
+  (matrix: Matrix): Matrix;
+  /** Puts rows of `size` bytes in order, in place, where rows stay within runs of `unit` rows. */
+  readonly runs?: { readonly unit: number; order(bytes: Uint8Array, size: number): void };
+}
 
 /** Reorders interleaved rotary pairs to halves: rows (h, 2i + half) become (h, half, i) in every run of `headRows` rows. */
-export const deinterleave = (headRows: number): Reordering =>
-  reordered((row) => {
+export const deinterleave = (headRows: number): Reordering => {
+  const from = (row: number): number => {
     const inHead = row % headRows,
       half = headRows / 2;
     return row - inHead + 2 * (inHead % half) + Math.floor(inHead / half);
+  };
+  return Object.assign(reordered(from), {
+    runs: {
+      unit: headRows,
+      order(bytes: Uint8Array, size: number) {
+        const head = new Uint8Array(headRows * size);
+        for (let at = 0; at < bytes.length; at += head.length) {
+          for (let r = 0; r < headRows; r++)
+            head.set(bytes.subarray(at + from(r) * size, at + (from(r) + 1) * size), r * size);
+          bytes.set(head, at);
+        }
+      },
+    },
   });
+};
 
 /** Separates the rows of two kinds of heads that alternate: rows (h, kind, i) become (kind, h, i), `headRows` rows a head. */
 export const separate = (headRows: number): Reordering =>

@@ -3,7 +3,7 @@ import { object, show } from '../read/fields.ts';
 import { parseJson } from '../read/json.ts';
 import type { ByteSource } from '../read/source.ts';
 import { joinMx, withMxPairs } from './mx-pairs.ts';
-import { missing, type TensorEntry, type CheckpointTensors } from './tensor-file.ts';
+import { missing, type BytesPart, type TensorEntry, type CheckpointTensors } from './tensor-file.ts';
 import { weightType } from './tensor-types.ts';
 
 /** `[begin, end)` are bytes of the data part. */
@@ -60,23 +60,16 @@ export async function readSafetensors(source: ByteSource): Promise<CheckpointTen
     if (name !== '__metadata__') stored.set(name, placed(name, value, where));
   checkLayout(stored, source.size - 8 - length, where);
   const tensors = withMxPairs(stored, where),
-    read = ({ begin, end }: Placed): Promise<Uint8Array> => source.read(8 + length + begin, end - begin);
+    read = ({ begin, end }: Placed, part: BytesPart = { from: 0, length: end - begin }): Promise<Uint8Array> =>
+      source.read(8 + length + begin + part.from, part.length, part.into);
   return {
     name: where,
     tensors,
-    async bytes(tensor) {
+    async bytes(tensor, part) {
       const found = tensors.get(tensor);
       if (found === undefined) throw missing(where, tensor);
       weightType(found.type, `${where} ${show(tensor)}`);
-      return 'blocks' in found ? joinMx(await read(found.blocks), await read(found.scales)) : read(found);
-    },
-    async part(tensor, from, count) {
-      const found = tensors.get(tensor);
-      if (found === undefined) throw missing(where, tensor);
-      weightType(found.type, `${where} ${show(tensor)}`);
-      if ('blocks' in found || from < 0 || from + count > found.end - found.begin)
-        throw new KvError(`${where} ${show(tensor)}`, `expected ${count} bytes at ${from} of one tensor, got fewer`);
-      return source.read(8 + length + found.begin + from, count);
+      return 'blocks' in found ? joinMx(await read(found.blocks), await read(found.scales)) : read(found, part);
     },
     close: () => source.close(),
   };

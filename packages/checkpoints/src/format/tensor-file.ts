@@ -12,19 +12,25 @@ export interface TensorEntry {
   readonly shape: readonly number[];
 }
 
+/** Bytes of a tensor, counted from its first one. */
+export interface BytesPart {
+  readonly from: number;
+  readonly length: number;
+  /** Where they may be put. */
+  readonly into?: Uint8Array | undefined;
+}
+
 /** A checkpoint's tensors, in any number of files: headers are read and checked up front, data one tensor at a time. */
 export interface CheckpointTensors {
   /** Name in error messages. */
   readonly name: string;
   /** Type and shape of each tensor, by name. */
   readonly tensors: ReadonlyMap<string, TensorEntry>;
-  /** Reads a tensor's stored bytes. @throws KvError for an unknown name, or a type that is not one of `tensorTypes` */
-  bytes(tensor: string): Promise<Uint8Array>;
   /**
-   * Reads `length` of a tensor's stored bytes from byte `from` on. @throws KvError for an unknown name, a type that is not
-   * one of `tensorTypes` or is stored in two tensors, and bytes past the end
+   * Reads a tensor's stored bytes, or a part of them. MXFP4 in safetensors is read whole.
+   * @throws KvError for an unknown name, or a type that is not one of `tensorTypes`
    */
-  part(tensor: string, from: number, length: number): Promise<Uint8Array>;
+  bytes(tensor: string, part?: BytesPart): Promise<Uint8Array>;
   /** Closes the files. */
   close(): Promise<void>;
 }
@@ -70,8 +76,11 @@ export function joinFiles(name: string, files: readonly CheckpointTensors[]): Ch
   return {
     name,
     tensors: new Map(files.flatMap((file) => [...file.tensors])),
-    bytes: async (tensor) => homeOf(tensor).bytes(tensor),
-    part: async (tensor, from, length) => homeOf(tensor).part(tensor, from, length),
+    async bytes(tensor, part) {
+      const home = homes.get(tensor);
+      if (home === undefined) throw missing(name, tensor);
+      return home.bytes(tensor, part);
+    },
     close: () => closeAll(files),
   };
 }

@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import { show } from '../read/fields.ts';
-import { dense, type Matrix, type Reordering } from './matrix.ts';
-import type { CheckpointTensors } from './tensor-file.ts';
+import { dense, unreadRows, type Matrix, type Reordering, type RowsRead } from './matrix.ts';
+import type { BytesPart, CheckpointTensors } from './tensor-file.ts';
 import { floatRows, notFinite, tensorTypes, weightType, type TensorType } from './tensor-types.ts';
 
 /** A read that starts when called. */
@@ -30,13 +30,25 @@ export interface TensorReader {
 
 /**
  * Returns a reader of a checkpoint's tensors.
+ * @param byRows whether matrices stay in the file until their rows are read, but those of MXFP4 and those whose
+ * rows change places over all of them; see `Weights.byRows`
  * @throws KvError from `matrix` and `vector` for a tensor that is missing or has another shape or type; from the reads
  * they return, for a number that is not finite
  */
-export function tensorReader(file: CheckpointTensors): TensorReader {
+export function tensorReader(file: CheckpointTensors, byRows = false): TensorReader {
   const asked = new Set<string>();
-  /** Checks a tensor, and returns its type. */
-  const expect = (name: string, shape: readonly number[]): TensorType => {
+  /** Reads bytes of a tensor, the first of which are its number `first`. */
+  const finite = async (name: string, type: TensorType, first = 0, part?: BytesPart): Promise<Uint8Array> => {
+    const bytes = await file.bytes(name, part),
+      bad = notFinite(type, bytes);
+    if (bad < 0) return bytes;
+    throw new KvError(file.name, `${name} must hold finite numbers, got NaN or an infinity at index ${first + bad}`);
+  };
+  /** Checks a tensor against the header. */
+  const request = (
+    name: string,
+    shape: readonly number[],
+  ): { readonly type: TensorType; readonly rows: number; readonly inputs: number } => {
     asked.add(name);
     const entry = file.tensors.get(name),
       want = JSON.stringify(shape);
@@ -45,33 +57,42 @@ export function tensorReader(file: CheckpointTensors): TensorReader {
     if (!same(entry.shape, shape))
       throw new KvError(file.name, `${name} must have shape ${want}, got ${show(entry.shape)}`);
     const type = weightType(entry.type, `${file.name} ${name}`),
-      inputs = shape.slice(1).reduce((product, size) => product * size, 1),
+      [rows = 0, ...rest] = shape,
+      inputs = rest.reduce((product, size) => product * size, 1),
       { numbers } = tensorTypes[type];
     if (inputs % numbers !== 0)
       throw new KvError(
         file.name,
         `${name} must have rows of whole blocks of ${numbers} numbers of ${type}, got rows of ${inputs}`,
       );
-    return type;
-  };
-  const expectFinite = (name: string, type: TensorType, bytes: Uint8Array): void => {
-    const bad = notFinite(type, bytes);
-    if (bad >= 0)
-      throw new KvError(file.name, `${name} must hold finite numbers, got NaN or an infinity at index ${bad}`);
+    return { type, rows, inputs };
   };
   const read = (name: string, shape: readonly number[], order?: Reordering | undefined): LazyRead<Matrix> => {
-    const type = expect(name, shape),
-      [rows = 0, ...rest] = shape,
-      inputs = rest.reduce((product, size) => product * size, 1);
+    const { type, rows, inputs } = request(name, shape);
     return async () => {
-      const bytes = await file.bytes(name);
-      expectFinite(name, type, bytes);
-      const whole: Matrix = { outputs: rows, inputs, parts: [{ type, rows, bytes }] };
+      const parts = [{ type, rows, bytes: await finite(name, type) }],
+        whole: Matrix = { outputs: rows, inputs, parts };
       return order === undefined ? whole : order(whole);
     };
   };
   return {
-    matrix: (name, outputs, inputs, order) => read(name, [outputs, inputs], order),
+    matrix(name, outputs, inputs, order) {
+      const whole = read(name, [outputs, inputs], order),
+        { type } = request(name, [outputs, inputs]);
+      if (!byRows || (order && !order.runs) || type === 'MXFP4') return whole;
+      const { numbers, bytes } = tensorTypes[type],
+        row = (inputs / numbers) * bytes,
+        { runs } = order ?? {};
+      const some: RowsRead = async (from, count, into) => {
+        const stored = await finite(name, type, from * inputs, { from: from * row, length: count * row, into });
+        if (runs === undefined) return stored;
+        const own = stored === into ? stored : stored.slice();
+        runs.order(own, row);
+        return own;
+      };
+      const unread = unreadRows(type, outputs, some, runs?.unit);
+      return async () => ({ outputs, inputs, parts: [unread] });
+    },
     vector(name, width, order) {
       const load = read(name, [width], order);
       return async () => dense(await load()).slice();
@@ -82,14 +103,17 @@ export function tensorReader(file: CheckpointTensors): TensorReader {
       return async () => dense(await load()).slice();
     },
     rows(name, outputs, inputs) {
-      const type = expect(name, [outputs, inputs]),
+      const { type } = request(name, [outputs, inputs]),
         { numbers, bytes: size } = tensorTypes[type],
         row = (inputs / numbers) * size;
       return async (ids) => {
         const known = new Map<number, Promise<Float32Array>>(),
           one = async (id: number): Promise<Float32Array> => {
-            const bytes = await file.part(name, id * row, row);
-            expectFinite(name, type, bytes);
+            const from = id * row,
+              bytes =
+                type === 'MXFP4' // which may be stored in two tensors
+                  ? (await finite(name, type)).subarray(from, from + row)
+                  : await finite(name, type, id * inputs, { from, length: row });
             return floatRows(type, bytes, inputs, 0, 1);
           };
         for (let i = 0; i < ids.length; i++) if (!known.has(ids[i])) known.set(ids[i], one(ids[i]));

@@ -76,10 +76,18 @@ async function openGgufFile(path: string, options: OpenOptions): Promise<Checkpo
       config,
       tokenizer,
       weights: checkpointWeights(file, config, 'gguf'),
-      chatTemplate: () => readChatTemplate({ metadata: file.metadata }, file.name),
+      chatTemplate: templateIn(file.metadata, file.name),
       hubFiles: async () => ggufHubFiles(config, file.metadata, file.name),
     };
   });
+}
+
+/** What a chat template reads of a GGUF file's metadata; a vocabulary's merges would stay in memory with it. */
+const SPOKEN = /^tokenizer\.(?:chat_template|ggml\.(?:tokens|[be]os_token_id))$/;
+
+function templateIn(metadata: ReadonlyMap<string, unknown>, name: string): Checkpoint['chatTemplate'] {
+  const spoken = new Map([...metadata].filter(([key]) => SPOKEN.test(key)));
+  return () => readChatTemplate({ metadata: spoken }, name);
 }
 
 async function openFolder(folder: string, options: OpenOptions): Promise<Checkpoint> {

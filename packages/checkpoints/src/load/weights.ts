@@ -164,6 +164,11 @@ export interface Weights {
   norm(): Promise<Float32Array>;
   /** `[vocab, D]`; not called if the embedding is also the head. */
   head(): Promise<Matrix>;
+  /**
+   * The same weights, but most matrices stay in the file until their rows are read, so that they are never whole in
+   * memory: for engines with `takesRows`. Absent where weights are in memory anyway.
+   */
+  readonly byRows?: Weights | undefined;
 }
 
 /** The naming and layout conventions of a checkpoint. */
@@ -178,7 +183,10 @@ export const checkpointWeights = (
   file: CheckpointTensors,
   config: ModelConfig,
   format: CheckpointFormat = 'hugging-face',
-): Weights => readWeights(tensorReader(file), config, format);
+): Weights => ({
+  ...readWeights(tensorReader(file), config, format),
+  byRows: readWeights(tensorReader(file, true), config, format),
+});
 
 /**
  * Returns weights without data (zero vectors, matrices without parts), for counting the work of a model of this shape.

@@ -9,8 +9,11 @@ export interface ByteSource {
   readonly name: string;
   /** Total bytes. */
   readonly size: number;
-  /** Reads exactly `length` bytes from `offset`. @throws KvError if the source ends first */
-  read(offset: number, length: number): Promise<Uint8Array>;
+  /**
+   * Reads exactly `length` bytes from `offset`. They may come in `into`, which has as many.
+   * @throws KvError if the source ends first
+   */
+  read(offset: number, length: number, into?: Uint8Array): Promise<Uint8Array>;
   close(): Promise<void>;
 }
 
@@ -82,9 +85,8 @@ export async function fileSource(path: string): Promise<ByteSource> {
   return {
     name: path,
     size,
-    async read(offset, length) {
+    async read(offset, length, bytes = new Uint8Array(length)) {
       if (offset + length > size) throw ended(path, offset, length, size);
-      const bytes = new Uint8Array(length);
       for (let done = 0; done < length; ) {
         const part = Math.min(length - done, maxRead);
         const { bytesRead } = await readable(handle.read(bytes, done, part, offset + done));
@@ -102,9 +104,9 @@ export function abortable(source: ByteSource, signal: AbortSignal | undefined): 
   if (signal === undefined) return source;
   return {
     ...source,
-    read(offset, length) {
+    read(...part) {
       signal.throwIfAborted();
-      return source.read(offset, length);
+      return source.read(...part);
     },
   };
 }

@@ -17,9 +17,13 @@ export interface WordSplitting {
  * @throws KvError for an invalid merge
  */
 export function bpeEncoder(model: JsonFields, { cut, byteLevel }: WordSplitting, where: string): Encoder {
-  const vocab = new Map(Object.entries(model.vocab as Readonly<Record<string, number>>)),
-    ranks = new Map((model.merges as readonly unknown[]).map((merge, rank) => [merged(merge, where), rank])),
-    unknown = typeof model.unk_token === 'string' ? vocab.get(model.unk_token) : undefined,
+  const vocab = new Map<string, number>(),
+    ranks = new Map<string, number>(),
+    ids = model.vocab as Readonly<Record<string, number>>;
+  // pair by pair: all pairs at once would take as much memory as a small model
+  for (const token of Object.keys(ids)) vocab.set(token, ids[token]);
+  for (const [rank, merge] of (model.merges as readonly unknown[]).entries()) ranks.set(merged(merge, where), rank);
+  const unknown = typeof model.unk_token === 'string' ? vocab.get(model.unk_token) : undefined,
     whole = model.ignore_merges === true;
   const bytes =
     model.byte_fallback === true

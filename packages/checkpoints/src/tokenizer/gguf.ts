@@ -88,21 +88,21 @@ function byteLevelJson(metadata: ReadonlyMap<string, unknown>, where: string): J
     model: {
       type: 'BPE',
       ignore_merges: words.ignoreMerges ?? false,
-      vocab: Object.fromEntries(tokens.flatMap((token, id) => (types[id] === CONTROL ? [] : [[token, id]]))),
+      vocab: Object.fromEntries(textTokens(tokens, types)),
       merges: mergesOf(metadata, where),
     },
   };
 }
 
 /** Returns a file's merges, each the two tokens that it joins. */
-function mergesOf(metadata: ReadonlyMap<string, unknown>, where: string): readonly (readonly [string, string])[] {
+function mergesOf(metadata: ReadonlyMap<string, unknown>, where: string): readonly (string | readonly string[])[] {
   const merges = list(
     metadata,
     'tokenizer.ggml.merges',
     where,
     (merge) => typeof merge === 'string' && merge.includes(' '),
   ) as readonly string[];
-  return merges.map((merge) => [merge.slice(0, merge.indexOf(' ', 1)), merge.slice(merge.indexOf(' ', 1) + 1)]);
+  return merges.map(pairOf);
 }
 
 /**
@@ -131,10 +131,21 @@ function mergedPiecesJson(metadata: ReadonlyMap<string, unknown>, where: string)
       unk_token: tokens[id(metadata, 'unknown', tokens.length, where) ?? 0],
       fuse_unk: true,
       byte_fallback: true,
-      vocab: Object.fromEntries(tokens.flatMap((token, at) => (types[at] === CONTROL ? [] : [[token, at]]))),
+      vocab: Object.fromEntries(textTokens(tokens, types)),
       merges: mergesOf(metadata, where),
     },
   };
+}
+
+/** Yields tokens that text is made of, with their ids. */
+function* textTokens(tokens: readonly string[], types: ArrayLike<number>): Generator<[token: string, id: number]> {
+  for (const [id, token] of tokens.entries()) if (types[id] !== CONTROL) yield [token, id];
+}
+
+/** Returns a merge as tokenizer.json has it: text where it has one space, else a pair. */
+function pairOf(merge: string): string | readonly [string, string] {
+  const cut = merge.indexOf(' ', 1);
+  return merge.indexOf(' ') === merge.lastIndexOf(' ') ? merge : [merge.slice(0, cut), merge.slice(cut + 1)];
 }
 
 const addedJson = ({ singleWord, ...token }: AddedToken): JsonFields => ({ ...token, single_word: singleWord });
@@ -172,9 +183,9 @@ function sentencePiece(metadata: ReadonlyMap<string, unknown>, where: string): T
     encoderOf = (known: ReadonlyMap<string, number>): Encoder => spmEncoder(known, scores, byteIds, unknown);
   return assemble(
     {
-      bytes: tokens.map((token, at) =>
-        types[at] === CONTROL || types[at] === UNKNOWN ? encoder.encode(token) : toBytes(token),
-      ),
+      size: tokens.length,
+      bytes: (at) =>
+        types[at] === CONTROL || types[at] === UNKNOWN ? encoder.encode(tokens[at]) : toBytes(tokens[at]),
       added,
       *normalize(text, work) {
         const spaced = yield* replaceAll(' ', SPACE)(text, work);

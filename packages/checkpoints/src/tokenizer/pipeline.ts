@@ -10,8 +10,9 @@ import { WorkLimit } from './work-limit.ts';
 
 /** The steps between text and ids; each step tracks where its text comes from. */
 export interface TokenizerPipeline {
-  /** UTF-8 bytes of each token id; empty for ids without a token. */
-  readonly bytes: readonly Uint8Array[];
+  /** Number of ids, and the UTF-8 bytes of each: empty for one without a token. Called once for each id. */
+  readonly size: number;
+  readonly bytes: (id: number) => Uint8Array;
   readonly added: readonly AddedToken[];
   readonly normalize: NormalizerStep;
   /** What a pre-tokenizer changes in a section of normalised text. */
@@ -51,7 +52,7 @@ function unfinished(bytes: Uint8Array): number {
 
 /** Assembles a tokenizer from its steps. `where` is named in errors. */
 export function assemble(pipeline: TokenizerPipeline, where: string): Tokenizer {
-  const { bytes, normalize, prepare, ids, unknown, spaces, dummyPrefix, around, bosId, eosId } = pipeline;
+  const { size, normalize, prepare, ids, unknown, spaces, dummyPrefix, around, bosId, eosId } = pipeline;
   const added = checkAdded(pipeline.added, where);
   const specials = new Map(added.flatMap(({ special, content, id }) => (special ? [[content, id]] : [])));
   const specialIds = new Set(specials.values());
@@ -63,12 +64,7 @@ export function assemble(pipeline: TokenizerPipeline, where: string): Tokenizer 
     added.filter(({ normalized }) => normalized),
     (content) => finish(normalize(align(content, 0), new WorkLimit(where, content.length))).text,
   );
-  const bytesOf = (id: number): Uint8Array => {
-    const token = bytes[id];
-    if (token === undefined)
-      throw new KvError(where, `a token id must be an integer from 0 to ${bytes.length - 1}, got ${id}`);
-    return token;
-  };
+  const bytesOf = packed(size, pipeline.bytes, where);
 
   /** Appends the ids of a text to `out` and, if `offsets` is given, their positions to that. */
   function* encoding(
@@ -152,7 +148,7 @@ export function assemble(pipeline: TokenizerPipeline, where: string): Tokenizer 
     decoderFrom(special, { first: dummyPrefix, pending: new Uint8Array() });
 
   return {
-    size: bytes.length,
+    size,
     specials,
     ...(bosId !== undefined && { bosId }),
     ...(eosId !== undefined && { eosId }),
@@ -181,6 +177,30 @@ export function assemble(pipeline: TokenizerPipeline, where: string): Tokenizer 
       return text + stream.end();
     },
     streamDecoder,
+  };
+}
+
+/**
+ * Returns the bytes of each token, all in one array: an array of its own takes some 200 bytes a token.
+ * @throws KvError, from the function, for an id outside the vocabulary
+ */
+function packed(size: number, bytes: TokenizerPipeline['bytes'], where: string): TokenizerPipeline['bytes'] {
+  const ends = new Uint32Array(size);
+  let all = new Uint8Array(8 * size);
+  for (let id = 0, at = 0; id < size; id++) {
+    const token = bytes(id);
+    if (at + token.length > all.length) {
+      const more = new Uint8Array(2 * (at + token.length));
+      more.set(all);
+      all = more;
+    }
+    all.set(token, at);
+    ends[id] = at += token.length;
+  }
+  return (id) => {
+    const end = ends[id];
+    if (end === undefined) throw new KvError(where, `a token id must be an integer from 0 to ${size - 1}, got ${id}`);
+    return all.subarray(id === 0 ? 0 : ends[id - 1], end);
   };
 }
 

@@ -2,7 +2,7 @@ import { KvError } from '@kv/core';
 import { object, show, type JsonFields } from '../read/fields.ts';
 import { addedTokens, checkLength, isSpace, tokenId, type AddedToken } from './added-tokens.ts';
 import { bpeEncoder } from './bpe.ts';
-import { byTrust } from './encoder.ts';
+import { byTrust, type Encoder } from './encoder.ts';
 import type { Tokenizer } from './interface.ts';
 import { normalizer } from './normalizer.ts';
 import { literal, parts } from './parts.ts';
@@ -35,11 +35,13 @@ export function createTokenizer(json: unknown, where: string): Tokenizer {
     encode = bpeEncoder(model, words, where);
 
   const toBytes = tokenBytes(byteLevel);
-  const bytes: Uint8Array[] = [];
-  for (const [token, id] of Object.entries(vocab))
-    bytes[tokenId(id, token, where)] = toBytes(checkLength(token, where));
-  const added = addedTokens(root.added_tokens, where);
-  for (const { id, content } of added) bytes[id] = new TextEncoder().encode(content);
+  const names: string[] = [];
+  for (const token of Object.keys(vocab)) names[tokenId(vocab[token], token, where)] = checkLength(token, where);
+  const added = addedTokens(root.added_tokens, where),
+    contents = new Map(added.map(({ id, content }) => [id, new TextEncoder().encode(content)])),
+    size = added.reduce((most, { id }) => Math.max(most, id + 1), names.length);
+  const bytes = (id: number): Uint8Array =>
+    contents.get(id) ?? (names[id] === undefined ? NOTHING : toBytes(names[id]));
   const bare = withoutAdded(model, vocab, added);
   const unknown =
     typeof model.unk_token === 'string' && Object.hasOwn(vocab, model.unk_token)
@@ -48,11 +50,12 @@ export function createTokenizer(json: unknown, where: string): Tokenizer {
 
   return assemble(
     {
-      bytes: Array.from(bytes, (token) => token ?? NOTHING),
+      size,
+      bytes,
       added,
       normalize: normalizer(root.normalizer, where),
       prepare,
-      ids: byTrust(encode, () => (bare === model ? encode : bpeEncoder(bare, words, where))),
+      ids: byTrust(encode, bare === model ? () => encode : encoderLater(bare, words, where)),
       unknown:
         unknown === undefined
           ? undefined
@@ -64,6 +67,12 @@ export function createTokenizer(json: unknown, where: string): Tokenizer {
     where,
   );
 }
+
+/** Its closure holds the model that is read later; those of others hold none. */
+const encoderLater =
+  (...of: Parameters<typeof bpeEncoder>): (() => Encoder) =>
+  () =>
+    bpeEncoder(...of);
 
 /** All supported fields of a tokenizer.json; any other would be ignored silently. */
 const FIELDS: readonly string[] = [

@@ -102,9 +102,10 @@ export function expectIds(ids: ArrayLike<number>, vocab: number): void {
  */
 export async function createDecoder<R extends PreparedProgram>(
   config: ModelConfig,
-  weights: Weights,
+  whole: Weights,
   engine: Engine<R>,
 ): Promise<Decoder<R>> {
+  const weights = (engine.takesRows && whole.byRows) || whole;
   const {
     hidden: D,
     vocab,
@@ -184,10 +185,13 @@ export async function createDecoder<R extends PreparedProgram>(
       project = next ?? project;
     }
     const norm = await weights.norm(),
-      stored = ownBytes(await weights.embed());
-    const head = await prepare(headProgram(config, norm, config.tied ? stored : await weights.head())),
+      stored = weights === whole ? ownBytes(await whole.embed()) : undefined;
+    const head = await prepare(
+        headProgram(config, norm, await (config.tied ? (stored ?? weights.embed()) : weights.head())),
+      ),
       held = config.tied ? head.stored?.('head') : undefined,
-      row = held ?? rowsOf(stored);
+      embedding = held ? undefined : (stored ?? ownBytes(await whole.embed())),
+      row = held ?? rowsOf(embedding!);
     const given = config.perLayer === undefined ? undefined : await weights.perLayer!(), // of a model with such inputs
       perLayer = given && { program: await prepare(perLayerProgram(config, given)), rows: given.rows };
     const zeros = (): Float64Array => new Float64Array(count);
@@ -198,7 +202,7 @@ export async function createDecoder<R extends PreparedProgram>(
       layers,
       head,
       ...(perLayer && { perLayer }),
-      ...(held === undefined && { embedding: stored }),
+      ...(embedding && { embedding }),
       norm,
       fused,
       rows: { qkv: zeros(), output: zeros(), gateUp: zeros(), down: zeros(), head: 0 },

@@ -126,6 +126,8 @@ export interface HeadLayout extends Heads {
 export interface Engine<R extends PreparedProgram = Runnable> {
   /** Its name in reports, such as `wasm` or `onnxruntime-node, 4-bit weights`. */
   readonly name: string;
+  /** Whether `prepare` takes weights whose rows are read a few at a time (`Weights.byRows`). @defaultValue false */
+  readonly takesRows?: boolean;
   /** Takes the weights of a program, in a form of the engine's choice. */
   prepare(program: Program): Promise<R>;
   /**
