@@ -104,7 +104,7 @@ export function encodeGated(
   commands: Commands,
   x: DeviceRowView,
   m: number,
-  activation: 'silu' | 'gelu',
+  activation: 'silu' | 'gelu' | 'clamped',
 ): DeviceRowView {
   const width = x.width / 2,
     out = fresh(commands, m, width);

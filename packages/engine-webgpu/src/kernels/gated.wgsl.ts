@@ -3,22 +3,26 @@ import type { GpuKernel } from '@kv/gpu';
 
 /** With a sigmoid, as 0.5 (1 + tanh u) = 1 / (1 + e^-2u); exponents stop before they overflow. */
 const ACTIVATION = {
-  silu: 'g / (1.0 + exp(min(-g, 88.0)))',
-  gelu: 'g / (1.0 + exp(min(-1.5957691216057308 * (g + 0.044715 * g * g * g), 88.0)))',
+  silu: 'g / (1.0 + exp(min(-g, 88.0))) * up',
+  gelu: 'g / (1.0 + exp(min(-1.5957691216057308 * (g + 0.044715 * g * g * g), 88.0))) * up',
+  clamped: 'min(g, 7.0) / (1.0 + exp(min(-1.702 * min(g, 7.0), 88.0))) * (clamp(up, -7.0, 7.0) + 1.0)',
 } as const;
 
 /**
- * One element: activation(gate) * up of rows `[gate | up]`, to `[m, width]`; gelu is the tanh form (arXiv 1606.08415).
+ * One element: activation(gate) * up of rows `[gate | up]`, to `[m, width]`; gelu is the tanh form (arXiv 1606.08415), and
+ * clamped that of gpt-oss's experts, which adds 1 to up.
  */
-export const gatedKernel: (activation: 'silu' | 'gelu') => GpuKernel<'x' | 'out', 'x_at' | 'x_stride' | 'width'> =
-  variants((activation) => ({
-    id: `model:gated:${activation}`,
-    buffers: { x: 'f32', out: ['f32', 'write'] },
-    scalars: { x_at: 'u32', x_stride: 'u32', width: 'u32' },
-    source: /* wgsl */ `
+export const gatedKernel: (
+  activation: keyof typeof ACTIVATION,
+) => GpuKernel<'x' | 'out', 'x_at' | 'x_stride' | 'width'> = variants((activation) => ({
+  id: `model:gated:${activation}`,
+  buffers: { x: 'f32', out: ['f32', 'write'] },
+  scalars: { x_at: 'u32', x_stride: 'u32', width: 'u32' },
+  source: /* wgsl */ `
 fn run(index: u32) {
   let at = params.x_at + index / params.width * params.x_stride + index % params.width;
   let g = x[at];
-  out[index] = ${ACTIVATION[activation]} * x[at + params.width];
+  let up = x[at + params.width];
+  out[index] = ${ACTIVATION[activation]};
 }`,
-  }));
+}));
