@@ -116,7 +116,7 @@ CONFIGS = {
     # Experts whose rows of gate and up alternate, transposed; a number of experts that all tokens pass.
     "gpt_oss-tied": GptOssConfig(
         **{**SHAPE, "hidden_size": 40, "intermediate_size": 24, "num_attention_heads": 4, "num_key_value_heads": 1}, head_dim=12, sliding_window=5,
-        num_local_experts=3, num_experts_per_tok=3, tie_word_embeddings=True, layer_types=["full_attention", "sliding_attention"],
+        num_local_experts=3, num_experts_per_tok=3, tie_word_embeddings=True,
         rope_parameters=dict(rope_type="yarn", factor=4.0, beta_fast=32.0, beta_slow=1.0, truncate=False, original_max_position_embeddings=64, rope_theta=1e4),
     ),
     # A tensor for each matrix of each expert, as it is published.
@@ -157,7 +157,7 @@ CONFIGS = {
     ),
 }
 # Seeds other than the place in the list: one by which no early query is nearly orthogonal to its keys, whose norm would enlarge the last digit of f32.
-SEEDS = {"qwen3_5": 32}
+SEEDS = {"qwen3_5": 32, "qwen3_5_moe": 101}
 # Written before a converter was available: `export_gguf` below repeats it. The others go through convert.py.
 EXPORTED = ("llama", "qwen2", "qwen3", "gemma2", "phi3")
 # Byte-level BPE with one merge: a space is written Ġ.

@@ -3,7 +3,7 @@ import type { ExpertNames } from '../config/names.ts';
 import { byTurns, dense, matrixOf, unzip, type Matrix } from '../format/matrix.ts';
 import type { LazyRead, TensorReader } from '../format/tensor-reader.ts';
 import { stacked, type Reads } from './lazy.ts';
-import type { ExpertWeights } from './weights.ts';
+import type { CheckpointFormat, ExpertWeights } from './weights.ts';
 
 /** Two arrays of E rows, by turns. */
 const rowsByTurns = (a: Float32Array, b: Float32Array, rows: number): Float32Array =>
@@ -20,6 +20,7 @@ export function expertReads(
   names: ExpertNames,
   { count, width, selectionBias, bias, activation, shared }: ExpertsConfig,
   hidden: number,
+  format: CheckpointFormat,
 ): Reads<ExpertWeights> {
   const apart = (name: string, outputs: number, inputs: number): LazyRead<Matrix> =>
       matrix(`${name}.weight`, outputs, inputs),
@@ -45,7 +46,7 @@ export function expertReads(
     return zipped ? async () => unzipRows(await read(), count) : read;
   };
   /** Whether rows of gate and up alternate in one tensor of both. */
-  const zipped = activation === 'clamped';
+  const zipped = activation === 'clamped' && format === 'hugging-face';
   return {
     router: apart(names.router, count, hidden),
     routerBias: bias ? vector(`${names.router}.bias`, count) : undefined,

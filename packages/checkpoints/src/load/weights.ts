@@ -1,7 +1,7 @@
 import { architectures } from '../config/architectures.ts';
 import { concatArrays } from '../read/join-bytes.ts';
 import type { ModelConfig } from '../config/config.ts';
-import { deinterleave, separate, stack, type Matrix, type MatrixPart, type Reordering } from '../format/matrix.ts';
+import { deinterleave, separate, type Matrix, type MatrixPart, type Reordering } from '../format/matrix.ts';
 import { deltaChannels, type GatedDelta, type ShortConvolution } from '../config/mixers.ts';
 import { ggufNames, huggingFaceNames, type LayerNames } from '../config/names.ts';
 import type { CheckpointTensors } from '../format/tensor-file.ts';
@@ -282,7 +282,7 @@ function readWeights(reader: TensorReader, config: ModelConfig, format: Checkpoi
               downBias: bias(biases.ffn, down),
             }
           : { gateUp: undefined, gateUpBias: undefined, down: undefined, downBias: undefined }),
-        experts: routed ? take<ExpertWeights>(expertReads(reader, at.experts, experts, D)) : undefined,
+        experts: routed ? take<ExpertWeights>(expertReads(reader, at.experts, experts, D, format)) : undefined,
         postFfnNorm: after ? gain(at.postFfnNorm, D) : undefined,
       }),
     };
