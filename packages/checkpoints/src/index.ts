@@ -5,6 +5,7 @@ export { architectures } from './config/architectures.ts';
 export type { Architecture, ArchitectureName } from './config/architectures.ts';
 export { parseConfig } from './config/config.ts';
 export type { AttentionConfig, ModelConfig } from './config/config.ts';
+export type { ExpertActivation, ExpertsConfig, Routing } from './config/experts.ts';
 export { configFromGguf } from './config/gguf-config.ts';
 export { deltaChannels, onlyAttention, slotLayers, stateNumbers } from './config/mixers.ts';
 export type { AttentionMixer, GatedDelta, Mixer, ShortConvolution } from './config/mixers.ts';
@@ -14,7 +15,7 @@ export { openGguf } from './format/gguf-shards.ts';
 export { readGguf } from './format/gguf.ts';
 export { halves } from './format/halves.ts';
 export { sixBits } from './format/k-blocks.ts';
-export { dense, denseRows, matrixOf, ownBytes } from './format/matrix.ts';
+export { dense, denseRows, matrixOf, matrixRows, ownBytes } from './format/matrix.ts';
 export type { Matrix, MatrixPart } from './format/matrix.ts';
 export { readSafetensors } from './format/safetensors.ts';
 export type { CheckpointSize, CheckpointTensors } from './format/tensor-file.ts';
@@ -28,7 +29,14 @@ export { blobsOf, openCheckpoint } from './load/load.ts';
 export type { Checkpoint } from './load/load.ts';
 export { sidecarBlob, sidecarFile, sidecars } from './load/sidecar.ts';
 export { checkpointWeights, shapeWeights } from './load/weights.ts';
-export type { ConvolutionWeights, DeltaWeights, FinishWeights, ProjectWeights, Weights } from './load/weights.ts';
+export type {
+  ConvolutionWeights,
+  DeltaWeights,
+  ExpertWeights,
+  FinishWeights,
+  ProjectWeights,
+  Weights,
+} from './load/weights.ts';
 export { builtin } from './read/builtin.ts';
 export { OPEN } from './options.ts';
 export type { OpenOptions } from './options.ts';

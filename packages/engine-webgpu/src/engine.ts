@@ -205,6 +205,9 @@ function computeOf(
       if (absorbed?.op === 'linear') return linearOf(absorbed, weights, matrix, absorbed.out.id === y.id ? x.id : y.id);
       return (run) => encodeAdd(run.commands, valueIn(run, x), valueIn(run, y), run.m);
     }
+    case 'experts':
+    case 'gateRows':
+      throw new KvError('WebGPU', `expected a model without routed experts, got ${instruction.op} in ${program}`);
     case 'scale':
       return (run) => encodeScale(run.commands, valueIn(run, x), run.m, instruction.by);
     case 'softcap':

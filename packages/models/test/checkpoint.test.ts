@@ -196,7 +196,7 @@ describe('checkpointWeights', () => {
     const weights = await open(all()),
       { qkv, norm } = await weights.project(0),
       { output, gateUp, down } = await weights.finish(0);
-    expect([qkv, output, gateUp, down, await weights.head(), await weights.embed()].map(dense)).toEqual([
+    expect([qkv, output, gateUp!, down!, await weights.head(), await weights.embed()].map(dense)).toEqual([
       count(20, 52),
       count(52, 68),
       count(68, 92),
@@ -209,7 +209,7 @@ describe('checkpointWeights', () => {
       count(108, 112),
       count(112, 116),
     ]);
-    expect([qkv, gateUp].map(({ parts }) => parts.map(({ rows }) => rows))).toEqual([
+    expect([qkv, gateUp!].map(({ parts }) => parts.map(({ rows }) => rows))).toEqual([
       [4, 2, 2],
       [3, 3],
     ]);

@@ -123,7 +123,7 @@ test.each([
     },
     finish: async (l) => {
       const part = await weights.finish(l);
-      return { ...part, output: rounded(part.output), gateUp: rounded(part.gateUp), down: rounded(part.down) };
+      return { ...part, output: rounded(part.output), gateUp: rounded(part.gateUp!), down: rounded(part.down!) };
     },
   };
   const decoder = hostDecoder(await createDecoder({ ...config, tied: false }, lossy, referenceEngine()));

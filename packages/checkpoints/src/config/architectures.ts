@@ -1,11 +1,13 @@
+import type { ExpertsKind } from './experts.ts';
+
 /** How one kind of decoder differs from the others, as data: this is the complete list of differences. */
 export interface Architecture {
   /** Its `general.architecture` in GGUF files. */
   readonly gguf: string;
   /** `model_type` of a config.json, of a model that also reads images, that holds the text model's in `text_config`. */
   readonly within?: string;
-  /** Names of tensors: Llama's, or those of LFM2 or Qwen 3.5. */
-  readonly names: 'llama' | 'lfm2' | 'qwen3_5';
+  /** Names of tensors: Llama's, or those of LFM2, Qwen 3.5 or gpt-oss. */
+  readonly names: 'llama' | 'lfm2' | 'qwen3_5' | 'gpt_oss';
   /** What some layers have instead of attention. */
   readonly mixer?: 'shortConvolution' | 'gatedDelta';
   /** Whether what heads give is gated; a head's rows of the query product are then followed by those of its gate. */
@@ -20,6 +22,8 @@ export interface Architecture {
   readonly gainsFromOne: boolean;
   /** Whether embeddings are multiplied by sqrt(D). */
   readonly scaledEmbedding: boolean;
+  /** Present if layers have routed experts. */
+  readonly experts?: ExpertsKind;
   /** What scales scores: the head's width or a config field to the power -1/2, or a config field as it is. */
   readonly scale: 'head' | 'query_pre_attn_scalar' | 'attention_multiplier';
   /** Whether `embedding_multiplier`, `residual_multiplier` and `logits_scaling` are read. */
@@ -85,7 +89,11 @@ export type ArchitectureName =
   | 'granite'
   | 'granite_swa'
   | 'lfm2'
-  | 'qwen3_5_text';
+  | 'qwen3_5_text'
+  | 'gpt_oss'
+  | 'qwen3_moe'
+  | 'qwen3_5_moe_text'
+  | 'lfm2_moe';
 
 type Bias = boolean | 'attention_bias' | 'mlp_bias';
 
@@ -137,6 +145,62 @@ const granite: Architecture = {
   multipliers: true,
 };
 
+const qwen3: Architecture = {
+  ...llama,
+  gguf: 'qwen3',
+  qkNorm: 'head',
+  biases: { ...unbiased, qkv: 'attention_bias', output: 'attention_bias' },
+  windows: 'from',
+  interleavedInGguf: false,
+  defaults: { normEps: 1e-6, maxPositions: 32_768, tied: false, headDim: 128, window: 4096 },
+};
+
+const lfm2: Architecture = {
+  ...llama,
+  gguf: 'lfm2',
+  names: 'lfm2',
+  mixer: 'shortConvolution',
+  qkNorm: 'head',
+  fields: {
+    ffn: ['block_ff_dim', 'intermediate_size'],
+    normEps: ['norm_eps'],
+    tied: ['tie_embedding', 'tie_word_embeddings'],
+  },
+  adjustedFfn: true,
+  biases: unbiased,
+  interleavedInGguf: false,
+  defaults: { normEps: 1e-5, maxPositions: 128_000, tied: true, theta: 1e6 },
+};
+
+const qwen35: Architecture = {
+  ...llama,
+  gguf: 'qwen35',
+  within: 'qwen3_5',
+  names: 'qwen3_5',
+  mixer: 'gatedDelta',
+  outputGate: true,
+  qkNorm: 'head',
+  gainsFromOne: true,
+  biases: { ...unbiased, qkv: 'attention_bias', output: 'attention_bias' },
+  partialRotary: true,
+  imagePositions: true,
+  interleavedInGguf: false,
+  defaults: { normEps: 1e-6, maxPositions: 32_768, tied: false, headDim: 256, rotary: 0.25 },
+};
+
+/** Experts of Qwen 3. */
+const qwenExperts: ExpertsKind = {
+  scores: 'softmax',
+  normalised: { absent: false },
+  selectionBias: false,
+  bias: false,
+  clamped: false,
+  shared: false,
+  width: 'moe_intermediate_size',
+  dense: 'listed',
+  defaults: { count: 128, active: 8, width: 768 },
+};
+
 /** The supported architectures by `model_type` of config.json, each with its differences from Llama. */
 export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
   llama,
@@ -154,15 +218,7 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
     interleavedInGguf: false,
     defaults: { normEps: 1e-6, maxPositions: 32_768, tied: false, window: 4096 },
   },
-  qwen3: {
-    ...llama,
-    gguf: 'qwen3',
-    qkNorm: 'head',
-    biases: { ...unbiased, qkv: 'attention_bias', output: 'attention_bias' },
-    windows: 'from',
-    interleavedInGguf: false,
-    defaults: { normEps: 1e-6, maxPositions: 32_768, tied: false, headDim: 128, window: 4096 },
-  },
+  qwen3,
   phi3: {
     ...llama,
     gguf: 'phi3',
@@ -208,35 +264,53 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
     listedThetas: true,
     defaults: { normEps: 1e-5, maxPositions: 8192, tied: true, window: 128 },
   },
-  lfm2: {
+  lfm2,
+  qwen3_5_text: qwen35,
+  gpt_oss: {
     ...llama,
-    gguf: 'lfm2',
-    names: 'lfm2',
-    mixer: 'shortConvolution',
-    qkNorm: 'head',
-    fields: {
-      ffn: ['block_ff_dim', 'intermediate_size'],
-      normEps: ['norm_eps'],
-      tied: ['tie_embedding', 'tie_word_embeddings'],
+    gguf: 'gpt-oss',
+    names: 'gpt_oss',
+    learnedSinks: true,
+    experts: {
+      ...qwenExperts,
+      normalised: 'always',
+      bias: true,
+      clamped: true,
+      width: 'intermediate_size',
+      dense: 'none',
+      defaults: { count: 128, active: 4 },
     },
-    adjustedFfn: true,
-    biases: unbiased,
+    biases: { qkv: true, output: true, ffn: false },
+    windows: { every: 2 },
     interleavedInGguf: false,
-    defaults: { normEps: 1e-5, maxPositions: 128_000, tied: true, theta: 1e6 },
+    defaults: { normEps: 1e-5, maxPositions: 131_072, tied: false, headDim: 64, window: 128, theta: 150_000 },
   },
-  qwen3_5_text: {
-    ...llama,
-    gguf: 'qwen35',
-    within: 'qwen3_5',
-    names: 'qwen3_5',
-    mixer: 'gatedDelta',
-    outputGate: true,
-    qkNorm: 'head',
-    gainsFromOne: true,
-    biases: { ...unbiased, qkv: 'attention_bias', output: 'attention_bias' },
-    partialRotary: true,
-    imagePositions: true,
-    interleavedInGguf: false,
-    defaults: { normEps: 1e-6, maxPositions: 32_768, tied: false, headDim: 256, rotary: 0.25 },
+  qwen3_moe: { ...qwen3, gguf: 'qwen3moe', experts: qwenExperts },
+  qwen3_5_moe_text: {
+    ...qwen35,
+    gguf: 'qwen35moe',
+    within: 'qwen3_5_moe',
+    fields: { ...qwen35.fields, ffn: ['shared_expert_intermediate_size'] },
+    experts: {
+      ...qwenExperts,
+      normalised: 'always',
+      shared: true,
+      dense: 'none',
+      defaults: { count: 256, active: 8, width: 512, shared: 512 },
+    },
+  },
+  lfm2_moe: {
+    ...lfm2,
+    gguf: 'lfm2moe',
+    fields: { ...lfm2.fields, ffn: ['intermediate_size'] },
+    adjustedFfn: false,
+    experts: {
+      ...qwenExperts,
+      scores: 'sigmoid',
+      normalised: { absent: true },
+      selectionBias: true,
+      dense: 'first',
+      defaults: { count: 32, active: 4, width: 1792 },
+    },
   },
 };

@@ -1,6 +1,7 @@
 import { KvError } from '@kv/core';
 import { architectures, type Architecture, type ArchitectureName } from './architectures.ts';
 import { boolean, integer, object, optional, positive, show, type JsonFields } from '../read/fields.ts';
+import { parseExperts, type ExpertsConfig } from './experts.ts';
 import { parseMixers, type Mixer } from './mixers.ts';
 import { parseRope, ropesByLayer, type RopeConfig } from './rope-config.ts';
 import { unknownArchitecture } from './unknown-architecture.ts';
@@ -20,8 +21,10 @@ export interface ModelConfig {
   readonly headDim: number;
   /** Width D of the residual stream. */
   readonly hidden: number;
-  /** Width of the gated feed-forward layer. */
+  /** Width of the gated feed-forward layer, of layers without experts. */
   readonly ffn: number;
+  /** Routed experts, if some layers have them. */
+  readonly experts?: ExpertsConfig;
   /** Rows of the embedding; token ids are below it. */
   readonly vocab: number;
   /** RoPE of each layer; layers with the same rotation share one object. A layer without attention rotates nothing. */
@@ -108,7 +111,7 @@ export function parseConfig(json: unknown, where: string): ModelConfig {
   const [name, fields] = architectureOf(object(json, where, 'the configuration'), where);
   const kind = architectures[name];
   for (const [field, plain] of Object.entries(plainly))
-    if (fields[field] != null && !plain.includes(fields[field]))
+    if (fields[field] != null && !plain.includes(fields[field]) && !ofExperts(kind, field, fields[field]))
       throw new KvError(
         where,
         `${field} must be ${[...plain.map(show), 'absent'].join(' or ')}, got ${show(fields[field])}`,
@@ -130,7 +133,8 @@ export function parseConfig(json: unknown, where: string): ModelConfig {
     const names = kind.fields[what];
     return names.find((name) => fields[name] != null) ?? names[names.length - 1];
   };
-  const bosId = tokenIds(fields, 'bos_token_id', vocab, where)[0];
+  const bosId = tokenIds(fields, 'bos_token_id', vocab, where)[0],
+    activation = activationOf(fields, kind, where);
   return {
     architecture: name,
     layers,
@@ -140,6 +144,7 @@ export function parseConfig(json: unknown, where: string): ModelConfig {
     headDim,
     hidden,
     ffn: ffnOf(kind, fields, named('ffn'), where),
+    ...optional('experts', parseExperts(kind, fields, { layers, activation, where })),
     vocab,
     ropes: listed ?? ropesByLayer(rope, local, windows, turns),
     attention: {
@@ -150,7 +155,7 @@ export function parseConfig(json: unknown, where: string): ModelConfig {
       ...(kind.learnedSinks && { learnedSinks: true }),
     },
     biases: { qkv: bias(kind.biases.qkv), output: bias(kind.biases.output), ffn: bias(kind.biases.ffn) },
-    activation: activationOf(fields, kind, where),
+    activation,
     normEps: positive(fields, named('normEps'), where, kind.defaults.normEps),
     embeddingScale: kind.scaledEmbedding
       ? Math.fround(Math.sqrt(hidden))
@@ -169,6 +174,13 @@ export function parseConfig(json: unknown, where: string): ModelConfig {
     eosIds: tokenIds(fields, 'eos_token_id', vocab, where),
   };
 }
+
+/** Returns whether a field says that experts are stored in MXFP4, which tensors say themselves. */
+const ofExperts = ({ experts }: Architecture, field: string, value: unknown): boolean =>
+  field === 'quantization_config' &&
+  experts?.clamped === true &&
+  typeof value === 'object' &&
+  (value as JsonFields).quant_method === 'mxfp4';
 
 /** Checks head counts. @throws KvError for heads that cannot be grouped or halved */
 export function checkHeads(queryHeads: number, kvHeads: number, headDim: number, where: string): void {

@@ -9,6 +9,7 @@ import {
   turning,
   type ModelConfig,
 } from './config.ts';
+import { expertsOfKeys } from './experts.ts';
 import { integer, optional, positive, show, type JsonFields } from '../read/fields.ts';
 import { expectKnown } from './gguf-keys.ts';
 import type { GgufFile } from '../format/gguf.ts';
@@ -71,6 +72,13 @@ export async function configFromGguf(file: GgufFile): Promise<ModelConfig> {
     first = names.layer(attends.indexOf(true));
   const caps = (rest: string): number | undefined =>
     kind.softcaps && keys.has(rest) ? keys.positive(rest) : undefined;
+  const routers = Array.from({ length: layers }, (_, l) => names.layer(l).experts),
+    experts = expertsOfKeys(kind, {
+      ...keys,
+      value: (rest) => metadata[keys.key(rest)],
+      routers: routers.map(({ router }) => has(`${router}.weight`)),
+      selects: routers.some(({ selectionBias }) => has(selectionBias)),
+    });
   const bosId = id(metadata, 'bos', vocab, where),
     windows = windowsOf(kind, keys, layers),
     rope = await ropeOf(file, kind, keys, headDim),
@@ -86,7 +94,9 @@ export async function configFromGguf(file: GgufFile): Promise<ModelConfig> {
     kvHeads,
     headDim,
     hidden,
-    ffn: keys.integer('feed_forward_length'),
+    // every layer of Qwen 3.5's has experts, and its files name no other width
+    ffn: keys.integer('feed_forward_length', experts?.shared?.width),
+    ...optional('experts', experts),
     vocab,
     ropes: ropesByLayer(rope, local, windows, turnsOf(kind, keys, mixers)),
     attention: {
@@ -293,7 +303,8 @@ async function ropeOf(file: GgufFile, kind: Architecture, keys: Keys, headDim: n
     written = metadata[key('scaling.type')],
     type = written ?? 'linear',
     [long, freqs] = ['rope_factors_long.weight', 'rope_freqs.weight'].map((tensor) => tensors.has(tensor));
-  if (type === 'yarn' && !long && !freqs) return yarn(rope, yarnOf(keys, factor, original(), times));
+  if (type === 'yarn' && !long && !freqs)
+    return yarn(rope, { ...yarnOf(keys, factor, original(), times), truncate: kind.names !== 'gpt_oss' });
   if (!['none', 'linear', ...(long ? ['longrope'] : [])].includes(type as string))
     throw new KvError(
       where,

@@ -1,8 +1,8 @@
 import { KvError } from '@kv/core';
 import { show } from '../read/fields.ts';
-import { dense, type Matrix, type Reordering } from './matrix.ts';
+import { dense, transpose, type Matrix, type Reordering } from './matrix.ts';
 import type { CheckpointTensors } from './tensor-file.ts';
-import { notFinite, tensorTypes, weightType } from './tensor-types.ts';
+import { notFinite, tensorTypes, weightType, type TensorType } from './tensor-types.ts';
 
 /** A read that starts when called. */
 export type LazyRead<T> = () => Promise<T>;
@@ -17,6 +17,15 @@ export interface TensorReader {
   vector(name: string, width: number, order?: Reordering | undefined): LazyRead<Float32Array>;
   /** Requests the kernels of a convolution of each channel alone, `[channels, length]` or `[channels, 1, length]`, as f32. */
   kernel(name: string, channels: number, length: number): LazyRead<Float32Array>;
+  /**
+   * Requests the matrices `[outputs, inputs]` of several experts in one tensor, as one matrix `[experts * outputs, inputs]`;
+   * `transposed`: a tensor that is not quantised holds `[inputs, outputs]` of each.
+   */
+  experts(
+    name: string,
+    shape: readonly [experts: number, outputs: number, inputs: number],
+    transposed?: boolean,
+  ): LazyRead<Matrix>;
   /** Returns whether the file has a tensor. */
   has(name: string): boolean;
   /**
@@ -33,7 +42,13 @@ export interface TensorReader {
  */
 export function tensorReader(file: CheckpointTensors): TensorReader {
   const asked = new Set<string>();
-  const read = (name: string, shape: readonly number[], order?: Reordering | undefined): LazyRead<Matrix> => {
+  /** @param leading dimensions, from the first on, whose product is the number of rows */
+  const read = (
+    name: string,
+    shape: readonly number[],
+    order?: Reordering | undefined,
+    leading = 1,
+  ): LazyRead<Matrix> => {
     asked.add(name);
     const entry = file.tensors.get(name),
       want = JSON.stringify(shape);
@@ -42,8 +57,9 @@ export function tensorReader(file: CheckpointTensors): TensorReader {
     if (!same(entry.shape, shape))
       throw new KvError(file.name, `${name} must have shape ${want}, got ${show(entry.shape)}`);
     const type = weightType(entry.type, `${file.name} ${name}`),
-      [rows = 0, ...rest] = shape,
-      inputs = rest.reduce((product, size) => product * size, 1),
+      product = (sizes: readonly number[]): number => sizes.reduce((all, size) => all * size, 1),
+      rows = product(shape.slice(0, leading)),
+      inputs = product(shape.slice(leading)),
       { numbers } = tensorTypes[type];
     if (inputs % numbers !== 0)
       throw new KvError(
@@ -66,9 +82,15 @@ export function tensorReader(file: CheckpointTensors): TensorReader {
       return async () => dense(await load()).slice();
     },
     kernel(name, channels, length) {
-      const apart = [channels, 1, length]; // as PyTorch stores it
-      const load = read(name, same(file.tensors.get(name)?.shape, apart) ? apart : [channels, length]);
+      const others = [[channels, 1, length], ...(channels === 1 ? [[length]] : [])], // as PyTorch stores it, or without a 1
+        load = read(name, others.find((shape) => same(file.tensors.get(name)?.shape, shape)) ?? [channels, length]);
       return async () => dense(await load()).slice();
+    },
+    experts(name, [experts, outputs, inputs], transposed = false) {
+      const type = file.tensors.get(name)?.type ?? '';
+      if (!transposed || !Object.hasOwn(tensorTypes, type) || tensorTypes[type as TensorType].numbers > 1)
+        return read(name, [experts, outputs, inputs], undefined, 2);
+      return read(name, [experts, inputs, outputs], transpose(experts), 2);
     },
     has: (name) => file.tensors.has(name),
     checkNames(harmless, what) {

@@ -1,11 +1,13 @@
 import { architectures } from '../config/architectures.ts';
 import { concatArrays } from '../read/join-bytes.ts';
 import type { ModelConfig } from '../config/config.ts';
-import { deinterleave, separate, stack, type Matrix, type MatrixPart, type Reordering } from '../format/matrix.ts';
+import { deinterleave, separate, type Matrix, type MatrixPart, type Reordering } from '../format/matrix.ts';
 import { deltaChannels, type GatedDelta, type ShortConvolution } from '../config/mixers.ts';
 import { ggufNames, huggingFaceNames, type LayerNames } from '../config/names.ts';
 import type { CheckpointTensors } from '../format/tensor-file.ts';
 import { tensorReader, type LazyRead, type TensorReader } from '../format/tensor-reader.ts';
+import { expertReads } from './expert-weights.ts';
+import { inOne, stacked, take, then } from './lazy.ts';
 
 /** Weights before the attention of a layer that has it. */
 export interface ProjectWeights {
@@ -68,16 +70,38 @@ export interface FinishWeights {
   readonly postAttentionNorm?: Float32Array;
   /** `[D]`; present if a norm comes before the feed-forward layer */
   readonly norm?: Float32Array;
-  /** gate and up, `[2 * ffn, D]` */
-  readonly gateUp: Matrix;
+  /** gate and up, `[2 * ffn, D]`, of the feed-forward layer or of the expert that all tokens share; absent where there is neither */
+  readonly gateUp?: Matrix;
   /** `[2 * ffn]` */
   readonly gateUpBias?: Float32Array;
-  /** `[D, ffn]` */
-  readonly down: Matrix;
+  /** `[D, ffn]`, as `gateUp` */
+  readonly down?: Matrix;
   /** `[D]` */
   readonly downBias?: Float32Array;
+  /** Present in layers with routed experts */
+  readonly experts?: ExpertWeights;
   /** `[D]` */
   readonly postFfnNorm?: Float32Array;
+}
+
+/** Weights of a layer's E routed experts of `width`. */
+export interface ExpertWeights {
+  /** `[E, D]` */
+  readonly router: Matrix;
+  /** `[E]` */
+  readonly routerBias?: Float32Array;
+  /** `[E]`, added to scores for choosing only */
+  readonly selectionBias?: Float32Array;
+  /** gate and up of expert 0, then of expert 1 and so on, `[E * 2 * width, D]` */
+  readonly gateUp: Matrix;
+  /** `[E * 2 * width]` */
+  readonly gateUpBias?: Float32Array;
+  /** `[E * D, width]` */
+  readonly down: Matrix;
+  /** `[E * D]` */
+  readonly downBias?: Float32Array;
+  /** `[1, D]`: the sigmoid of its product multiplies the result of the shared expert */
+  readonly sharedGate?: Matrix;
 }
 
 /** A decoder's weights, read on demand and not cached. */
@@ -121,6 +145,9 @@ export const shapeWeights = (config: ModelConfig): Weights =>
       matrix: (_, outputs, inputs) => async () => ({ outputs, inputs, parts: [] }),
       vector: (_, width) => async () => new Float32Array(width),
       kernel: (_, channels, length) => async () => new Float32Array(channels * length),
+      experts:
+        (_, [experts, outputs, inputs]) =>
+        async () => ({ outputs: experts * outputs, inputs, parts: [] }),
       has: () => false,
       checkNames() {},
     },
@@ -128,11 +155,8 @@ export const shapeWeights = (config: ModelConfig): Weights =>
     'hugging-face',
   );
 
-function readWeights(
-  { matrix, vector, kernel, has, checkNames }: TensorReader,
-  config: ModelConfig,
-  format: CheckpointFormat,
-): Weights {
+function readWeights(reader: TensorReader, config: ModelConfig, format: CheckpointFormat): Weights {
+  const { matrix, vector, kernel, has, checkNames } = reader;
   const { hidden: D, ffn, vocab, headDim: d, queryHeads: H, kvHeads: G, biases, layers: count, mixers, tied } = config;
   const { fused, qkNorm, norms, gainsFromOne, interleavedInGguf } = architectures[config.architecture];
   const before = norms !== 'after',
@@ -232,13 +256,17 @@ function readWeights(
           ? delta(at, mixer)
           : convolution(at, mixer);
     const output: Parts = [[name, D]];
+    const { experts } = config,
+      routed = experts?.layers[index] === true,
+      dense = routed ? at.experts.shared : at,
+      width = routed ? (experts.shared?.width ?? 0) : ffn;
     const gateUp: Parts = fused
-      ? [[at.gateUp, 2 * ffn]]
+      ? [[at.gateUp, 2 * width]]
       : [
-          [at.gate, ffn],
-          [at.up, ffn],
+          [dense.gate, width],
+          [dense.up, width],
         ];
-    const down: Parts = [[at.down, D]];
+    const down: Parts = [[dense.down, D]];
     return {
       ...reads,
       finish: take<FinishWeights>({
@@ -246,10 +274,15 @@ function readWeights(
         outputBias: bias(biased, output),
         postAttentionNorm: after ? gain(at.postAttentionNorm, D) : undefined,
         norm: before ? gain(at.ffnNorm, D) : undefined,
-        gateUp: product(gateUp, D),
-        gateUpBias: bias(biases.ffn, gateUp),
-        down: product(down, ffn),
-        downBias: bias(biases.ffn, down),
+        ...(width > 0
+          ? {
+              gateUp: product(gateUp, D),
+              gateUpBias: bias(biases.ffn, gateUp),
+              down: product(down, width),
+              downBias: bias(biases.ffn, down),
+            }
+          : { gateUp: undefined, gateUpBias: undefined, down: undefined, downBias: undefined }),
+        experts: routed ? take<ExpertWeights>(expertReads(reader, at.experts, experts, D, format)) : undefined,
         postFfnNorm: after ? gain(at.postFfnNorm, D) : undefined,
       }),
     };
@@ -284,34 +317,3 @@ function gatesLast({ parts: [queries, ...others], ...shape }: Matrix): Matrix {
 
 const gateBiasesLast = (biases: Float32Array, queries: number): Float32Array =>
   concatArrays([biases.subarray(0, queries), biases.subarray(2 * queries), biases.subarray(queries, 2 * queries)]);
-
-/** Applies a function to what is read, if anything is. */
-function then<T>(load: LazyRead<T>, change: (value: T) => T): LazyRead<T>;
-function then<T>(load: LazyRead<T> | undefined, change: (value: T) => T): LazyRead<T> | undefined;
-function then<T>(load: LazyRead<T> | undefined, change: (value: T) => T): LazyRead<T> | undefined {
-  return load && (async () => change(await load()));
-}
-
-const stacked =
-  (loads: readonly LazyRead<Matrix>[]): LazyRead<Matrix> =>
-  async () =>
-    stack(await Promise.all(loads.map((load) => load())));
-
-const inOne =
-  (loads: readonly LazyRead<Float32Array>[]): LazyRead<Float32Array> =>
-  async () =>
-    concatArrays(await Promise.all(loads.map((load) => load())));
-
-/** Awaits all properties of an object at once; properties that are undefined are left out. */
-function take<W extends object>(
-  loads: { readonly [K in keyof W]-?: LazyRead<NonNullable<W[K]>> | (undefined extends W[K] ? undefined : never) },
-): LazyRead<W> {
-  return async () =>
-    Object.fromEntries(
-      await Promise.all(
-        Object.entries<LazyRead<unknown> | undefined>(loads).flatMap(([name, load]) =>
-          load ? [load().then((value) => [name, value])] : [],
-        ),
-      ),
-    ) as W;
-}

@@ -1,4 +1,13 @@
-import type { ConvolutionWeights, ModelConfig, Matrix, FinishWeights, ProjectWeights } from '@kv/checkpoints';
+import { KvError } from '@kv/core';
+import type {
+  ConvolutionWeights,
+  ExpertsConfig,
+  ExpertWeights,
+  ModelConfig,
+  Matrix,
+  FinishWeights,
+  ProjectWeights,
+} from '@kv/checkpoints';
 import type { Instruction, Program, RowsValue } from './program.ts';
 
 /** Returns a program writer: each call adds one instruction and returns its result. */
@@ -80,7 +89,7 @@ export function mixerProgram(
 /** Returns the program after a layer's mixer: x `[m, D]` and its result `[m, H * d]` to the next layer's x. */
 export function finishProgram(
   layer: number,
-  { hidden, ffn, normEps, activation, residualScale = 1 }: ModelConfig,
+  { hidden, normEps, activation, residualScale = 1, experts }: ModelConfig,
   weights: FinishWeights,
 ): Program {
   const { instructions, value, ...write } = writer();
@@ -92,11 +101,38 @@ export function finishProgram(
     x,
     after(write.linear('output', attended, weights.output, weights.outputBias), weights.postAttentionNorm),
   );
-  const gateUp = write.linear('gateUp', write.norm(y, weights.norm, normEps), weights.gateUp, weights.gateUpBias);
-  const gated = value(ffn);
-  instructions.push({ op: 'gated', x: gateUp, activation, out: gated });
-  const out = write.add(y, after(write.linear('down', gated, weights.down, weights.downBias), weights.postFfnNorm));
+  const normed = write.norm(y, weights.norm, normEps),
+    { gateUp, down, experts: routed } = weights;
+  // what all tokens pass comes before what a router chooses
+  let fed: RowsValue | undefined;
+  if (gateUp && down) {
+    const both = write.linear('gateUp', normed, gateUp, weights.gateUpBias),
+      gated = value(gateUp.outputs / 2);
+    instructions.push({ op: 'gated', x: both, activation, out: gated });
+    fed = write.linear('down', gated, down, weights.downBias);
+  }
+  if (routed && experts) fed = writeExperts(normed, routed, experts, fed);
+  if (!fed) throw new KvError(`layer ${layer}`, 'expected a feed-forward layer or experts, got neither');
+  const out = write.add(y, after(fed, weights.postFfnNorm));
   return { name: `finish ${layer}`, inputs: [x, attended], instructions, outputs: [out] };
+
+  /** Adds routed experts and, to their result, that of a shared one. */
+  function writeExperts(
+    of: RowsValue,
+    { router, routerBias, sharedGate, ...rest }: ExpertWeights,
+    { routing, activation }: ExpertsConfig,
+    shared: RowsValue | undefined,
+  ): RowsValue {
+    const scores = write.linear('router', of, router, routerBias),
+      gate = sharedGate && write.linear('sharedGate', of, sharedGate),
+      chosen = value(hidden);
+    instructions.push({ op: 'experts', x: of, scores, routing, activation, ...rest, out: chosen });
+    if (!shared) return chosen;
+    if (!gate) return write.add(chosen, shared);
+    const gated = value(hidden);
+    instructions.push({ op: 'gateRows', x: shared, gate, out: gated });
+    return write.add(chosen, gated);
+  }
 }
 
 /** Returns the program of the final norm, the head and any scale or soft cap: x `[m, D]` to logits `[m, vocab]`. */
