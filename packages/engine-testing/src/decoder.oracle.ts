@@ -1,3 +1,4 @@
+import { routedExperts } from './experts.oracle.ts';
 import { readFileSync } from 'node:fs';
 
 /** A weight of a checkpoint as numbers, row-major. */
@@ -37,9 +38,11 @@ export function halfWeights(file: string): TestWeights {
           {
             shape,
             data:
-              dtype === 'F32'
-                ? Array.from({ length: (to - from) / 4 }, (_, i) => bytes.readFloatLE(start + from + 4 * i))
-                : Array.from({ length: (to - from) / 2 }, (_, i) => half(bytes.readUInt16LE(start + from + 2 * i))),
+              dtype === 'U8'
+                ? [...bytes.subarray(start + from, start + to)]
+                : dtype === 'F32'
+                  ? Array.from({ length: (to - from) / 4 }, (_, i) => bytes.readFloatLE(start + from + 4 * i))
+                  : Array.from({ length: (to - from) / 2 }, (_, i) => half(bytes.readUInt16LE(start + from + 2 * i))),
           },
         ],
       ),
@@ -69,10 +72,10 @@ export function oracleLogits(
   const config: Json = { ...whole, ...(text as Json | undefined) },
     n = (name: string, fallback?: number): number => (config[name] ?? fallback) as number;
   const type = config.model_type as string,
-    w = type === 'lfm2' || text !== undefined ? asLlama(weights) : weights,
+    w = type.startsWith('lfm2') || text !== undefined ? asLlama(weights) : weights,
     gemma = type.startsWith('gemma'),
     granite = type.startsWith('granite'),
-    qwen35 = type === 'qwen3_5_text',
+    qwen35 = type.startsWith('qwen3_5'),
     behind = gemma || type === 'olmo2', // norms after the blocks
     before = type !== 'olmo2',
     plain = gemma ? Math.sqrt(n('hidden_size')) : granite ? n('embedding_multiplier') : 1,
@@ -116,7 +119,7 @@ export function oracleLogits(
     if (type === 'mistral' || type === 'phi3') return true;
     return (
       (config.layer_types as string[])[l] === 'sliding_attention' &&
-      (gemma || granite || config.use_sliding_window === true)
+      (gemma || granite || type === 'gpt_oss' || config.use_sliding_window === true)
     );
   };
   let x: number[][] = ids.map((id) =>
@@ -200,6 +203,8 @@ export function oracleLogits(
       const after = (name: string, y: Vector): Vector => (behind ? norm(at(name), y) : y).map((v) => v * joined);
       const y = add(row, after('post_attention_layernorm', mixed));
       const z = before ? norm(at(gemma ? 'pre_feedforward_layernorm' : 'post_attention_layernorm'), y) : y;
+      const routed = routedExperts(config, w, at('x').slice(0, -2), z);
+      if (routed) return add(y, routed);
       const ffn = n('intermediate_size'); // where gate and up are one matrix
       const gate = fused ? times(at('mlp.gate_up_proj'), z, 0, ffn) : times(at('mlp.gate_proj'), z),
         up = fused ? times(at('mlp.gate_up_proj'), z, ffn, ffn) : times(at('mlp.up_proj'), z);

@@ -4,7 +4,7 @@ import { readSafetensors, fileSource, checkpointWeights, parseConfig } from '@kv
 import { createDecoder, hostDecoder, referenceEngine } from '@kv/engine';
 import { halfWeights, oracleLogits } from '../src/decoder.oracle.ts';
 import type { Json } from '../src/decoder.oracle.ts';
-import { families, fixture, fixtureJson, goldenOutputs } from '@kv/model-testing/fixture';
+import { families, fixture, fixtureJson, goldenOutputs, hasExperts } from '@kv/model-testing/fixture';
 import { emptyCaches, relative, run } from '../src/run.ts';
 
 const weights = Object.fromEntries(families.map((name) => [name, halfWeights(fixture(`${name}/model.safetensors`))]));
@@ -76,6 +76,8 @@ const longrope = (original: number, partial: number, pairs: number): fc.Arbitrar
 const partly = (partial: number): fc.Arbitrary<Json> =>
   scaling.map((rope) => ({ ...rope, partial_rotary_factor: partial }));
 
+const few = (experts: number): fc.Arbitrary<number> => fc.integer({ min: 1, max: experts });
+
 /** Per architecture, configurations that its weights fit. */
 const variants: Readonly<Record<string, fc.Arbitrary<Json>>> = {
   llama: fc.record({ rope_parameters: scaling, rms_norm_eps: number(1e-6, 1e-2) }),
@@ -144,6 +146,25 @@ const variants: Readonly<Record<string, fc.Arbitrary<Json>>> = {
     .record({ rope_parameters: partly(0.5), rms_norm_eps: number(1e-6, 1e-2) })
     .map((changed) => ({ text_config: { ...(config('qwen3_5-untied').text_config as Json), ...changed } })),
   'qwen3_5-biased': fc.record({ rope_parameters: partly(0.75) }),
+  gpt_oss: fc.record({
+    rope_parameters: scaling,
+    sliding_window: window,
+    layer_types: types(3),
+    num_experts_per_tok: few(5),
+  }),
+  'gpt_oss-tied': fc.record({ num_experts_per_tok: few(3) }),
+  qwen3_moe: fc.record({ num_experts_per_tok: few(7), norm_topk_prob: fc.boolean() }),
+  'qwen3_moe-tied': fc.record({ num_experts_per_tok: few(4), norm_topk_prob: fc.boolean() }),
+  lfm2_moe: fc.record({
+    num_experts_per_tok: few(6),
+    norm_topk_prob: fc.boolean(),
+    routed_scaling_factor: number(0.3, 2),
+  }),
+  'lfm2_moe-untied': fc.record({ num_experts_per_tok: few(5), norm_topk_prob: fc.boolean() }),
+  qwen3_5_moe: fc.record({ num_experts_per_tok: few(4) }),
+  'qwen3_5_moe-untied': fc
+    .record({ num_experts_per_tok: few(5) })
+    .map((changed) => ({ text_config: { ...(config('qwen3_5_moe-untied').text_config as Json), ...changed } })),
 };
 
 describe.each(families)('every difference of %s', (name) => {
@@ -168,7 +189,7 @@ describe.each(families)('every difference of %s', (name) => {
           decoder.destroy();
         },
       ),
-      { numRuns: 25 },
+      { numRuns: hasExperts(name) ? 5 : 25 },
     );
   });
 });

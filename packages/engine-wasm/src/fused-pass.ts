@@ -56,7 +56,10 @@ export class FusedPass {
   readonly #pace = { one: 0, tile: YIELD_AFTER };
 
   readonly #eight: boolean;
-  /** Whether the module supports heads of the widths that attention and delta rules have. */
+  /**
+   * Whether code runs all of a layer: the module supports heads of the widths that attention and delta rules have, and no
+   * router chooses experts in between.
+   */
   readonly attends: boolean;
 
   /** @param exact whether attention of blocks stays f32, as that of a token always does */
@@ -68,7 +71,8 @@ export class FusedPass {
       { scale, softcap, windows } = attention;
     const eight = !exact && pool.kernels.eights(headDim) !== 0;
     this.#eight = eight;
-    this.attends = headDim % 4 === 0 && decoder.layers.every(({ delta }) => !delta || runsDelta(delta));
+    this.attends =
+      headDim % 4 === 0 && !decoder.config.experts && decoder.layers.every(({ delta }) => !delta || runsDelta(delta));
     this.#mixers = all.map(({ at }, l) => {
       const { convolution, delta, sinks } = decoder.layers[l],
         state = slots.length * cacheBytes(kvHeads) + 4 * at,

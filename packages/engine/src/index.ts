@@ -49,10 +49,13 @@ export type { ChatTurns } from './chat/turns.ts';
 export { angleFrequencies, createAngles } from './decoder/angles.ts';
 export { createDecoder, expectIds } from './decoder/decoder.ts';
 export type { Decoder, DecoderLayer } from './decoder/decoder.ts';
+export { gateRows, gatherRows, routeRows, rowsByExpert } from './decoder/experts.ts';
+export type { ChosenExperts, ExpertRows } from './decoder/experts.ts';
 export { toHeads, turnRows } from './decoder/heads.ts';
 export { keptLayers, slotModel, stateBytes } from './decoder/keeps.ts';
 export type { Keeps, KeptLayers } from './decoder/keeps.ts';
 export { referenceEngine } from './decoder/linear-engine.ts';
+export { valuesRead } from './decoder/program.ts';
 export type {
   Angles,
   Engine,

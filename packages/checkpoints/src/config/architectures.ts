@@ -62,7 +62,8 @@ export interface Architecture {
   readonly interleavedInGguf: boolean;
   /**
    * Meaning of an absent field of config.json, as in transformers. `headDim` defaults to hidden_size /
-   * num_attention_heads, `theta` to 10,000, `rotary`, the part of a head that is rotated, to 1.
+   * num_attention_heads, `theta` to 10,000, `rotary`, the part of a head that is rotated, to 1, `biased`, of fields that
+   * name biases, to false.
    */
   readonly defaults: {
     readonly normEps: number;
@@ -72,6 +73,7 @@ export interface Architecture {
     readonly window?: number;
     readonly theta?: number;
     readonly rotary?: number;
+    readonly biased?: boolean;
   };
 }
 
@@ -280,10 +282,10 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
       dense: 'none',
       defaults: { count: 128, active: 4 },
     },
-    biases: { qkv: true, output: true, ffn: false },
+    biases: { ...unbiased, qkv: 'attention_bias', output: 'attention_bias' },
     windows: { every: 2 },
     interleavedInGguf: false,
-    defaults: { normEps: 1e-5, maxPositions: 131_072, tied: false, headDim: 64, window: 128, theta: 150_000 },
+    defaults: { normEps: 1e-5, maxPositions: 131_072, tied: false, headDim: 64, window: 128, theta: 150_000, biased: true },
   },
   qwen3_moe: { ...qwen3, gguf: 'qwen3moe', experts: qwenExperts },
   qwen3_5_moe_text: {

@@ -128,7 +128,8 @@ export function parseConfig(json: unknown, where: string): ModelConfig {
     windows = windowsOf(kind, fields, mixers, where),
     turns = turnsOf(kind, fields, mixers, where),
     { rope, local, listed } = parseRope(fields, { headDim, maxPositions, layers, kind, where });
-  const bias = (of: boolean | string): boolean => (typeof of === 'boolean' ? of : boolean(fields, of, where, false));
+  const bias = (of: boolean | string): boolean =>
+    typeof of === 'boolean' ? of : boolean(fields, of, where, kind.defaults.biased ?? false);
   const named = (what: keyof Architecture['fields']): string => {
     const names = kind.fields[what];
     return names.find((name) => fields[name] != null) ?? names[names.length - 1];

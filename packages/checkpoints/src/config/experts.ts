@@ -121,8 +121,8 @@ function expertLayers({ dense }: ExpertsKind, fields: JsonFields, layers: number
   }
   const list = fields.mlp_only_layers ?? [],
     step = integer(fields, 'decoder_sparse_step', where, 1);
-  if (!Array.isArray(list) || !list.every((l) => Number.isInteger(l)))
-    throw new KvError(where, `mlp_only_layers must be a list of layers, got ${show(list)}`);
+  if (!Array.isArray(list) || !list.every((l) => all[l as number] === l))
+    throw new KvError(where, `mlp_only_layers must be a list of layers below ${layers}, got ${show(list)}`);
   return all.map((l) => !list.includes(l) && (l + 1) % step === 0);
 }
 

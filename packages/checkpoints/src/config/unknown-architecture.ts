@@ -6,7 +6,6 @@ import { show, type JsonFields } from '../read/fields.ts';
  * text model within a larger one count too. A key that belongs to something else if another key is present names that.
  */
 const lacking: readonly (readonly [what: string, fields: readonly string[], unless?: string])[] = [
-  ['mixtures of experts', ['num_local_experts', 'num_experts', 'n_routed_experts', 'expert_count']],
   ['latent attention', ['kv_lora_rank', 'attention.kv_lora_rank']],
   ['state spaces', ['state_size', 'ssm_state_size', 'mamba_d_state', 'ssm.state_size'], 'full_attention_interval'],
   ['the attention of RWKV', ['wkv.head_size']],
