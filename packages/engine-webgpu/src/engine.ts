@@ -4,10 +4,12 @@ import type { OptionValues, Tensor } from '@kv/core';
 import type { Commands, Gpu, OpenScope, Recordable } from '@kv/gpu';
 import type { Engine, Instruction, PreparedProgram, Program } from '@kv/engine';
 import type { Matrix } from '@kv/checkpoints';
+import { encodeExperts, type DeviceExperts } from './experts.ts';
 import { encodeLinear } from './linear.ts';
 import {
   encodeAdd,
   encodeGated,
+  encodeGatedRows,
   encodeHeads,
   encodeNorm,
   encodeScale,
@@ -206,8 +208,9 @@ function computeOf(
       return (run) => encodeAdd(run.commands, valueIn(run, x), valueIn(run, y), run.m);
     }
     case 'experts':
+      return expertsOf(instruction, weights, matrix);
     case 'gateRows':
-      throw new KvError('WebGPU', `expected a model without routed experts, got ${instruction.op} in ${program}`);
+      return (run) => encodeGatedRows(run.commands, valueIn(run, x), valueIn(run, instruction.gate), run.m);
     case 'scale':
       return (run) => encodeScale(run.commands, valueIn(run, x), run.m, instruction.by);
     case 'softcap':
@@ -238,6 +241,31 @@ function linearOf(
     );
     return rowsOf(out, outputs);
   };
+}
+
+function expertsOf(
+  {
+    x,
+    scores,
+    routing,
+    activation,
+    selectionBias,
+    gateUp,
+    gateUpBias,
+    down,
+    downBias,
+  }: Extract<Instruction, { op: 'experts' }>,
+  weights: Commands,
+  upload: DeviceRunnable['matrix'],
+): Compute {
+  const array = (numbers: Float32Array | undefined): Tensor | undefined =>
+    numbers && weights.upload(numbers, [numbers.length]);
+  const experts: DeviceExperts = {
+    ...{ experts: scores.width, routing, activation },
+    ...{ gateUp: upload(gateUp), down: upload(down) },
+    ...{ selectionBias: array(selectionBias), gateUpBias: array(gateUpBias), downBias: array(downBias) },
+  };
+  return (run) => encodeExperts(run.commands, valueIn(run, x), valueIn(run, scores), run.m, experts);
 }
 
 /** Returns the run's angles, if they fit a rotation of this many numbers of a head. */

@@ -1,11 +1,12 @@
 import type { Tensor } from '@kv/core';
+import type { ExpertActivation, Routing } from '@kv/checkpoints';
 import type { Commands } from '@kv/gpu';
 import { dispatch } from '@kv/gpu';
 import { expertMatmul, expertMatvec } from './kernels/expert-products.wgsl.ts';
 import { expertTiles, TILE_WORDS } from './kernels/expert-tiles.wgsl.ts';
 import { MATMUL_TILE } from './kernels/matmul.wgsl.ts';
 import { MATVEC_OUTPUTS } from './kernels/matvec.wgsl.ts';
-import { route, type ScoreRouting } from './kernels/route.wgsl.ts';
+import { route } from './kernels/route.wgsl.ts';
 import { weighExperts } from './kernels/weigh-experts.wgsl.ts';
 import { FEW_ROWS } from './linear.ts';
 import { encodeGated } from './operations.ts';
@@ -14,11 +15,9 @@ import type { DeviceMatrix } from './weights/device-matrix.ts';
 import { octetsOf } from './weights/repack.ts';
 
 /** The routed experts of a layer on the device. */
-export interface DeviceExperts extends Omit<ScoreRouting, 'biased'> {
-  /** Experts of a row. */
-  readonly active: number;
-  /** Multiplies the shares. */
-  readonly scale: number;
+export interface DeviceExperts {
+  readonly experts: number;
+  readonly routing: Routing;
   /** Added to scores for choosing only, `[experts]`. */
   readonly selectionBias: Tensor | undefined;
   /** Gate and up of one expert after the other, `[experts * 2 * width, D]`. */
@@ -27,7 +26,7 @@ export interface DeviceExperts extends Omit<ScoreRouting, 'biased'> {
   /** `[experts * D, width]` */
   readonly down: DeviceMatrix;
   readonly downBias: Tensor | undefined;
-  readonly activation: 'silu' | 'gelu' | 'clamped';
+  readonly activation: ExpertActivation;
 }
 
 /** Rows and their experts: pair `r * active + i` is row r with the one that has its i-th largest share. */
@@ -52,7 +51,8 @@ export function encodeExperts(
   m: number,
   layer: DeviceExperts,
 ): DeviceRowView {
-  const { experts, active, sigmoid, normalised, scale, selectionBias, gateUp, down } = layer,
+  const { experts, routing, selectionBias, gateUp, down } = layer,
+    { active, scores: kind, normalised, scale } = routing,
     D = down.outputs / experts,
     count = m * active,
     chosen = commands.make([count], 'u32'),
@@ -60,7 +60,7 @@ export function encodeExperts(
     out = commands.make([m, D]);
   dispatch(
     commands,
-    route({ experts, sigmoid, normalised, biased: selectionBias !== undefined }),
+    route({ experts, sigmoid: kind === 'sigmoid', normalised, biased: selectionBias !== undefined }),
     { x: readRows(scores, m), bias: selectionBias, chosen, shares },
     { x_at: scores.at, x_stride: scores.stride, ranks: active, scale },
     m,

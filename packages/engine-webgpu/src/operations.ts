@@ -1,6 +1,7 @@
 import { sizeOf } from '@kv/core/engine';
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
+import type { ExpertActivation } from '@kv/checkpoints';
 import type { DeltaRule, OutputNorm, RowForm } from '@kv/engine';
 import { dispatch } from '@kv/gpu';
 import { add } from './kernels/add.wgsl.ts';
@@ -11,6 +12,7 @@ import { convolution } from './kernels/convolution.wgsl.ts';
 import { embedding } from './kernels/embedding.wgsl.ts';
 import { deltaColumns, gatedDelta } from './kernels/gated-delta.wgsl.ts';
 import { gatedKernel } from './kernels/gated.wgsl.ts';
+import { gatedRows } from './kernels/gated-rows.wgsl.ts';
 import { heads } from './kernels/heads.wgsl.ts';
 import { moveRecords, NO_SLOT } from './kernels/records.wgsl.ts';
 import { convert, decode, replace } from './kernels/rows.wgsl.ts';
@@ -104,11 +106,25 @@ export function encodeGated(
   commands: Commands,
   x: DeviceRowView,
   m: number,
-  activation: 'silu' | 'gelu' | 'clamped',
+  activation: ExpertActivation,
 ): DeviceRowView {
   const width = x.width / 2,
     out = fresh(commands, m, width);
   dispatch(commands, gatedKernel(activation), { x: readRows(x, m), out: out.tensor }, { ...at(x), width }, m * width);
+  return out;
+}
+
+/** Records each row of x times the sigmoid of its gate. */
+export function encodeGatedRows(commands: Commands, x: DeviceRowView, gate: DeviceRowView, m: number): DeviceRowView {
+  const { width } = x,
+    out = fresh(commands, m, width);
+  dispatch(
+    commands,
+    gatedRows,
+    { x: readRows(x, m), gate: readRows(gate, m), out: out.tensor },
+    { ...at(x), gate_at: gate.at, gate_stride: gate.stride, width },
+    m * width,
+  );
   return out;
 }
 

@@ -48,7 +48,7 @@ function experts64(
       chosen = scores[r].map((_, e) => e);
     chosen.sort((a, b) => by[b] - by[a] || a - b).splice(active);
     const sum = (of: readonly number[]): number => of.reduce((a, e) => a + score[e], 0),
-      over = normalised ? sum(chosen) : sigmoid ? 1 : sum(scores[r].map((_, e) => e));
+      over = normalised ? sum(chosen) + (sigmoid ? 1e-6 : 0) : sigmoid ? 1 : sum(scores[r].map((_, e) => e));
     const row = new Float64Array(hidden),
       off = new Float64Array(hidden);
     for (const e of chosen) {
@@ -134,7 +134,8 @@ async function check(gpu: Gpu, c: Case): Promise<void> {
       columns(rowsOf(commands.upload(Float32Array.from(given), [m, stride]), stride), 0, experts),
       m,
       {
-        ...{ experts, active, sigmoid, normalised, scale, activation },
+        ...{ experts, activation },
+        routing: { active, scores: sigmoid ? 'sigmoid' : 'softmax', normalised, scale },
         selectionBias: array(selectionBias),
         gateUp: uploadMatrix(commands, gateUp.matrix, size(gateUp.matrix) / parts),
         gateUpBias: array(gateUpBias),
@@ -198,7 +199,7 @@ gpuTest('rows of experts do not depend on the block they came in, of few rows or
         some = (all: ArrayLike<number>, n: number) =>
           rowsOf(commands.upload(Float32Array.from(all).slice(from * n, (from + m) * n), [m, n]), n);
       const { tensor } = encodeExperts(commands, some(x, hidden), some(scores, experts), m, {
-        ...{ experts, active, sigmoid: false, normalised: true, scale: 1, activation: 'silu' },
+        ...{ experts, activation: 'silu', routing: { active, scores: 'softmax', normalised: true, scale: 1 } },
         ...{ selectionBias: undefined, gateUpBias: undefined, downBias: undefined, gateUp, down },
       });
       return [...(await read([tensor]))[0].data];

@@ -12,7 +12,10 @@ export interface ScoreRouting {
   readonly sigmoid: boolean;
   /** Whether a number per expert is added to its score for choosing. */
   readonly biased: boolean;
-  /** Whether shares are divided by their sum over the chosen experts, instead of, of exponentials, over all. */
+  /**
+   * Whether shares are divided by their sum over the chosen experts, which of sigmoids begins at 1e-6, instead of, of
+   * exponentials, over all.
+   */
   readonly normalised: boolean;
 }
 
@@ -81,7 +84,7 @@ fn run(group: u32, lane: u32) {
   }
   if (lane != 0u) { return; }
   for (var rank = 0u; rank < params.ranks; rank++) {
-    shares[to + rank] *= params.scale${sigmoid && !normalised ? '' : ` / sum`};
+    shares[to + rank] *= params.scale${sigmoid && !normalised ? '' : ` / (sum${sigmoid ? ' + 1e-6' : ''})`};
   }
 }`,
     };
