@@ -4,7 +4,7 @@ import type { OptionValues, Tensor } from '@kv/core';
 import type { Commands, Gpu, OpenScope, Recordable } from '@kv/gpu';
 import type { Engine, Instruction, PreparedProgram, Program } from '@kv/engine';
 import type { Matrix } from '@kv/checkpoints';
-import { encodeExperts, type DeviceExperts } from './experts.ts';
+import { encodeExperts, MOST_EXPERTS, type DeviceExperts } from './experts.ts';
 import { encodeLinear } from './linear.ts';
 import {
   encodeAdd,
@@ -73,6 +73,13 @@ export function gpuEngine(gpu: Gpu, options: GpuRuntimeOptions = {}): Engine<Dev
     throw new KvError('gpuRuntime', `expected an adapter with shader-f16 for half, got ${gpu.name}`);
   return {
     name: `webgpu, ${gpu.name}${half ? ', f16' : ''}`,
+    expect({ experts }) {
+      if (experts && experts.count > MOST_EXPERTS)
+        throw new KvError(
+          'gpuRuntime',
+          `expected at most ${MOST_EXPERTS} experts in a layer, which a workgroup can count, got ${experts.count}: run the model on the CPU`,
+        );
+    },
     prepare: async (program) => prepareProgram(gpu, program, (commands, of) => uploadMatrix(commands, of, most, half)),
   };
 }

@@ -14,6 +14,9 @@ import { readRows, rowsOf, type DeviceRowView } from './rows.ts';
 import type { DeviceMatrix } from './weights/device-matrix.ts';
 import { octetsOf } from './weights/repack.ts';
 
+/** The largest number of experts whose counts the memory of a workgroup holds on every adapter, 16 KiB. */
+export const MOST_EXPERTS = 2048;
+
 /** The routed experts of a layer on the device. */
 export interface DeviceExperts {
   readonly experts: number;

@@ -61,14 +61,14 @@ export async function exportOnnx(
   }
 }
 
-/** @throws KvError for a model with a layer that carries a state, which a graph has no input for, or with output gates or learned sinks */
+/** @throws KvError for a model with a layer that carries a state, which a graph has no input for, or with output gates, learned sinks or routed experts */
 function expectAttention(name: string, config: ModelConfig): void {
   const { layers } = config,
     others = layers - slotLayers(config).length,
     what =
       others > 0
         ? `${config.mixers.some(({ kind }) => kind === 'gatedDelta') ? 'gated delta rules' : 'short convolutions'} in ${others} of ${layers}`
-        : (config.attention.outputGate && 'output gates') || (config.attention.learnedSinks && 'learned sinks');
+        : (config.attention.outputGate && 'output gates') || (config.attention.learnedSinks && 'learned sinks') || (config.experts && 'routed experts');
   if (what)
     throw new KvError(
       name,

@@ -1,4 +1,4 @@
-import type { ExpertActivation, Matrix, Routing } from '@kv/checkpoints';
+import type { ExpertActivation, Matrix, ModelConfig, Routing } from '@kv/checkpoints';
 
 /** A value of a program: m rows of `width` f32 numbers, one row per token. */
 export interface RowsValue {
@@ -150,6 +150,11 @@ export interface HeadLayout {
 export interface Engine<R extends PreparedProgram = Runnable> {
   /** Its name in reports, such as `wasm` or `onnxruntime-node, 4-bit weights`. */
   readonly name: string;
+  /**
+   * Checks a model before its weights are read.
+   * @throws KvError for one that has what this engine cannot run
+   */
+  expect?(config: ModelConfig): void;
   /** Takes the weights of a program, in a form of the engine's choice. */
   prepare(program: Program): Promise<R>;
   /**
