@@ -20,7 +20,7 @@ import {
   embeddedFolder,
 } from '@kv/checkpoints';
 import type { Matrix } from '@kv/checkpoints';
-import { familyFiles, fixture, goldenOutputs, hasOnlyAttention, hasSinks } from '@kv/model-testing/fixture';
+import { familyFiles, fixture, goldenOutputs, hasExperts, hasOnlyAttention, hasSinks } from '@kv/model-testing/fixture';
 import { logitsOf } from './exported.ts';
 import { emptyCaches, relative, run } from '@kv/engine-testing/run';
 import { reference } from '@kv/model-testing/reference';
@@ -41,7 +41,7 @@ function meant({ ropes, ...config }: ModelConfig): ModelConfig {
   };
 }
 
-test('a model with short convolutions or learned sinks is refused in one sentence, and nothing is written', async () => {
+test('a model with short convolutions or learned sinks or experts is refused in one sentence, and nothing is written', async () => {
   const to = empty();
   await expect(exportOnnx(fixture('lfm2'), to)).rejects.toThrow(
     'a graph is written of plain attention in every layer, got short convolutions in 3 of 5: ',
@@ -49,10 +49,15 @@ test('a model with short convolutions or learned sinks is refused in one sentenc
   await expect(exportOnnx(fixture('granite_swa'), to)).rejects.toThrow(
     'a graph is written of plain attention in every layer, got learned sinks: ',
   );
+  await expect(exportOnnx(fixture('qwen3_moe'), to)).rejects.toThrow(
+    'a graph is written of plain attention in every layer, got routed experts: ',
+  );
   expect(existsSync(to)).toBe(false);
 });
 
-describe.each(familyFiles.filter(([name]) => hasOnlyAttention(name) && !hasSinks(name)))('%s/%s', (name, file) => {
+const plain = (name: string): boolean => hasOnlyAttention(name) && !hasSinks(name) && !hasExperts(name);
+
+describe.each(familyFiles.filter(([name]) => plain(name)))('%s/%s', (name, file) => {
   const kinds = (['ids', 'mask'] as const).flatMap((positions) =>
     (['fused', 'plain'] as const).map((attention) => ({ positions, attention })),
   );

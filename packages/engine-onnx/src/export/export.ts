@@ -68,7 +68,9 @@ function expectAttention(name: string, config: ModelConfig): void {
     what =
       others > 0
         ? `${config.mixers.some(({ kind }) => kind === 'gatedDelta') ? 'gated delta rules' : 'short convolutions'} in ${others} of ${layers}`
-        : (config.attention.outputGate && 'output gates') || (config.attention.learnedSinks && 'learned sinks') || (config.experts && 'routed experts');
+        : (config.attention.outputGate && 'output gates') ||
+          (config.attention.learnedSinks && 'learned sinks') ||
+          (config.experts && 'routed experts');
   if (what)
     throw new KvError(
       name,
