@@ -202,9 +202,16 @@ function countsOf(names: readonly string[]): Readonly<Record<string, number>> {
 /** Returns the multiply-adds of the matrix products and states of one token, the head included. */
 const perToken = (config: ModelConfig): number =>
   config.mixers.reduce(
-    (sum, mixer) => sum + mixerWork(mixer, config),
-    config.layers * 3 * config.hidden * config.ffn + config.hidden * config.vocab,
+    (sum, mixer, layer) => sum + mixerWork(mixer, config) + feedForwardWork(config, layer),
+    config.hidden * config.vocab,
   );
+
+/** Returns those of a layer after its mixer: of experts, the router and those of a token. */
+function feedForwardWork({ hidden, ffn, experts }: ModelConfig, layer: number): number {
+  if (!experts?.layers[layer]) return 3 * hidden * ffn;
+  const { count, width, routing, shared } = experts;
+  return hidden * (count + 3 * (routing.active * width + (shared?.width ?? 0)) + (shared?.gated ? 1 : 0));
+}
 
 function mixerWork(mixer: Mixer, { queryHeads, kvHeads, headDim, hidden, attention }: ModelConfig): number {
   if (mixer.kind === 'attention') return hidden * headDim * ((attention.outputGate ? 3 : 2) * queryHeads + 2 * kvHeads);

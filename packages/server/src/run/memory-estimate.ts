@@ -147,11 +147,13 @@ export function requestBytes({ ids, sequencePolicy, limits, n }: SequenceRequest
  * logits, and attention's work space.
  */
 export function scratchBytes(
-  { hidden: D, ffn, queryHeads: H, kvHeads: G, headDim: d, vocab, maxPositions }: ModelConfig,
+  { hidden: D, ffn, experts, queryHeads: H, kvHeads: G, headDim: d, vocab, maxPositions }: ModelConfig,
   part: number,
   running: number,
 ): number {
-  const row = 4 * (4 * D + 2 * (H + 2 * G) * d + 3 * ffn);
+  // of experts, rows of each that a token has
+  const routed = experts ? experts.routing.active * (3 * experts.width + 2 * D) + 3 * (experts.shared?.width ?? 0) : 0,
+    row = 4 * (4 * D + 2 * (H + 2 * G) * d + Math.max(3 * ffn, routed));
   return part * row + 2 * 4 * running * vocab + 4 * maxPositions * (2 * d + 64);
 }
 
