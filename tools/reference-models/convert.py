@@ -22,7 +22,7 @@ def convert(folder, out):
         for name in ("config.json", "tokenizer.json", "model.safetensors"):
             shutil.copy(folder / name, scratch)
         special = {f"{kind}_token": text for kind, text in (("bos", "<s>"), ("eos", "</s>"), ("unk", "<unk>"))}
-        if config["model_type"] == "qwen3_5":  # its tokenizer would add a token to pad with
+        if config["model_type"].startswith("qwen3_5"):  # its tokenizer would add a token to pad with
             special["pad_token"] = "<unk>"
         (Path(scratch) / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "GPT2Tokenizer" if config["model_type"] == "phi3" else "PreTrainedTokenizerFast", **special}))
         kind = get_model_class(config["architectures"][0])

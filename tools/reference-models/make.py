@@ -15,7 +15,10 @@ from safetensors.torch import save_file
 from transformers import (
     AutoModelForCausalLM, AutoModelForImageTextToText, Gemma2Config, Gemma3TextConfig, Gemma4Config, Gemma4TextConfig, GraniteConfig, GraniteMoeHybridConfig, GraniteSWAConfig, Lfm2Config, Lfm3Config, LlamaConfig, Ministral3Config, Mistral3Config, MistralConfig, Olmo2Config, Olmo3Config, Phi3Config,
     Qwen2Config, Qwen3_5Config, Qwen3_5TextConfig, Qwen3Config, SmolLM3Config,
+    GptOssConfig, Lfm2MoeConfig, Qwen3_5MoeConfig, Qwen3_5MoeTextConfig, Qwen3MoeConfig,
 )
+
+from experts import as_published, as_mxfp4, fill_expert
 
 SHAPE = dict(
     vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
@@ -35,6 +38,7 @@ GEMMA4 = dict(
     layer_types=[kind + "_attention" for kind in ("sliding", "sliding", "full", "sliding", "sliding", "full", "sliding", "full")],
     bos_token_id=1, eos_token_id=2, pad_token_id=0,
 )
+QWEN35_MOE = {key: value for key, value in QWEN35.items() if key != "intermediate_size"}
 CONFIGS = {
     "llama": LlamaConfig(**SHAPE, head_dim=16, attention_bias=True, mlp_bias=True, rope_parameters=LLAMA3),
     "mistral": MistralConfig(**SHAPE, head_dim=12, sliding_window=6, rope_parameters=dict(rope_type="default", rope_theta=1e6)),
@@ -175,9 +179,62 @@ CONFIGS = {
         **GEMMA4, num_attention_heads=6, num_key_value_heads=3, num_global_key_value_heads=2, attention_k_eq_v=True, hidden_size_per_layer_input=0, final_logit_softcapping=30.0,
         use_bidirectional_attention="vision",
     ),
+    # Experts in MXFP4, as gpt-oss is published.
+    "gpt_oss": GptOssConfig(
+        **{**SHAPE, "intermediate_size": 32, "num_hidden_layers": 3, "num_attention_heads": 6}, head_dim=8, sliding_window=7, num_local_experts=5, num_experts_per_tok=2,
+        rope_parameters=dict(rope_type="yarn", factor=32.0, beta_fast=32.0, beta_slow=1.0, truncate=False, original_max_position_embeddings=4096, rope_theta=150000.0),
+    ),
+    # Experts whose rows of gate and up alternate, transposed; a number of experts that all tokens pass.
+    "gpt_oss-tied": GptOssConfig(
+        **{**SHAPE, "hidden_size": 40, "intermediate_size": 24, "num_attention_heads": 4, "num_key_value_heads": 1}, head_dim=12, sliding_window=5,
+        num_local_experts=3, num_experts_per_tok=3, tie_word_embeddings=True,
+        rope_parameters=dict(rope_type="yarn", factor=4.0, beta_fast=32.0, beta_slow=1.0, truncate=False, original_max_position_embeddings=64, rope_theta=1e4),
+    ),
+    # A tensor for each matrix of each expert, as it is published.
+    "qwen3_moe": Qwen3MoeConfig(
+        **{**SHAPE, "num_hidden_layers": 3}, head_dim=12, moe_intermediate_size=24, num_experts=7, num_experts_per_tok=3, norm_topk_prob=True,
+        rope_parameters=dict(rope_type="default", rope_theta=1e6),
+    ),
+    # Layers without experts.
+    "qwen3_moe-tied": Qwen3MoeConfig(
+        **{**SHAPE, "num_hidden_layers": 4, "num_key_value_heads": 1}, head_dim=16, moe_intermediate_size=40, num_experts=4, num_experts_per_tok=1, norm_topk_prob=False,
+        decoder_sparse_step=2, mlp_only_layers=[3], tie_word_embeddings=True, rope_parameters=dict(rope_type="default", rope_theta=1e4),
+    ),
+    "lfm2_moe": Lfm2MoeConfig(
+        **{**SHAPE, "intermediate_size": 72, "num_hidden_layers": 5}, layer_types=["conv", "full_attention", "conv", "conv", "full_attention"],
+        num_dense_layers=2, moe_intermediate_size=24, num_experts=6, num_experts_per_tok=2, rope_parameters=dict(rope_type="default", rope_theta=1e4),
+    ),
+    "lfm2_moe-untied": Lfm2MoeConfig(
+        **{**SHAPE, "num_hidden_layers": 3, "num_key_value_heads": 1}, layer_types=["full_attention", "conv", "full_attention"], tie_word_embeddings=False,
+        num_dense_layers=0, moe_intermediate_size=16, num_experts=5, num_experts_per_tok=4, use_expert_bias=False, norm_topk_prob=False, routed_scaling_factor=0.6,
+        rope_parameters=dict(rope_type="default", rope_theta=1e6),
+    ),
+    "qwen3_5_moe": Qwen3_5MoeTextConfig(
+        **QWEN35_MOE, num_hidden_layers=5, num_attention_heads=4, num_key_value_heads=2, head_dim=24, tie_word_embeddings=True,
+        layer_types=["linear_attention", "full_attention", "linear_attention", "linear_attention", "full_attention"],
+        moe_intermediate_size=32, shared_expert_intermediate_size=64, num_experts=4, num_experts_per_tok=2,
+        linear_num_key_heads=2, linear_num_value_heads=6, linear_key_head_dim=16, linear_value_head_dim=16, rope_parameters=dict(**MROPE, rope_theta=1e4),
+    ),
+    "qwen3_5_moe-untied": Qwen3_5MoeConfig(
+        text_config=dict(
+            **QWEN35_MOE, num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=1, head_dim=16,
+            moe_intermediate_size=32, shared_expert_intermediate_size=32, num_experts=5, num_experts_per_tok=3,
+            linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=12, linear_value_head_dim=12, rope_parameters=dict(**MROPE, rope_theta=1e6),
+        ),
+        vision_config=dict(
+            depth=1, hidden_size=8, intermediate_size=8, num_heads=2, patch_size=2, spatial_merge_size=1, temporal_patch_size=1, out_hidden_size=32, num_position_embeddings=4,
+        ),
+        image_token_id=60, video_token_id=61, vision_start_token_id=62, vision_end_token_id=63,
+    ),
 }
 # Seeds other than the place in the list: one by which no early query is nearly orthogonal to its keys, whose norm would enlarge the last digit of f32.
-SEEDS = {"qwen3_5": 32, "ministral3": 51, "ministral3-untied": 52, "olmo3": 53, "olmo3-biased": 54, "lfm3": 55, "lfm3-plain": 56}
+# A checkpoint made later keeps its own, wherever it stands.
+SEEDS = {
+    "qwen3_5": 32, "granitemoehybrid": 20, "granitemoehybrid-untied": 21, "granitemoehybrid-biased": 22, "granitemoehybrid-attention": 23,
+    "granite_swa": 20, "granite_swa-thetas": 21, "ministral3": 51, "ministral3-untied": 52, "olmo3": 53, "olmo3-biased": 54, "lfm3": 55, "lfm3-plain": 56,
+    "gemma4": 22, "gemma4-unshared": 23, "gemma4-keys": 24, "gpt_oss": 22, "gpt_oss-tied": 23, "qwen3_moe": 24, "qwen3_moe-tied": 25,
+    "lfm2_moe": 26, "lfm2_moe-untied": 27, "qwen3_5_moe": 101, "qwen3_5_moe-untied": 29,
+}
 # Written before a converter was available: `export_gguf` below repeats it. The others go through convert.py.
 EXPORTED = ("llama", "qwen2", "qwen3", "gemma2", "phi3")
 # Byte-level BPE with one merge: a space is written Ġ.
@@ -196,6 +253,8 @@ def fill(model, seed):
         if name.endswith("layer_scalar"):
             buffer.fill_(0.5 + torch.rand(1, generator=random).half().item())
             buffer.copy_(buffer.half())
+        if name.endswith("expert_bias"):
+            buffer.data = (torch.randn(buffer.shape, generator=random) * 0.2).half().float()
     for name, parameter in model.named_parameters():
         noise = torch.randn(parameter.shape, generator=random)
         if "norm" in name:
@@ -208,6 +267,8 @@ def fill(model, seed):
             parameter.data = noise * 3  # from heads that hardly look at it to heads that look at nothing else
         elif parameter.ndim == 1:
             parameter.data = noise * 0.3
+        elif ".experts." in name:
+            parameter.data = fill_expert(name, noise, kind)
         else:
             parameter.data = noise * (1.0 if "embed" in name else 1.6 / math.sqrt(parameter[0].numel()))
         parameter.data = parameter.data.half().float()
@@ -358,24 +419,29 @@ def main(out, *names):
         text, auto = config.get_text_config(), AutoModelForImageTextToText if hasattr(config, "vision_config") else AutoModelForCausalLM
         model = auto.from_config(config, attn_implementation="eager", dtype=torch.float32).eval()
         fill(model, SEEDS.get(name, seed))
+        blocks = as_mxfp4(model, seed) if name == "gpt_oss" else {}
         kept = plain(json.loads(config.to_json_string(use_diff=False)))
         kept["architectures"] = [type(model).__name__]
         if config.model_type == "granitemoehybrid":  # as published checkpoints and the converter spell it
             kept["layer_types"] = [dict(linear_attention="mamba", full_attention="attention")[kind] for kind in kept["layer_types"]]
+        if blocks:
+            kept["quantization_config"] = dict(quant_method="mxfp4", modules_to_not_convert=["model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"])
         (folder / "config.json").write_text(json.dumps(kept, indent=2, sort_keys=True) + "\n")
         (folder / "tokenizer.json").write_text(json.dumps(tokenizer(text.model_type == "gemma4_text"), ensure_ascii=False) + "\n")
         # A_log is in f32, as published checkpoints have it: the converter takes its exponential in the type that it has.
         tensors = {key: (value if key.endswith("A_log") else value.half()).contiguous() for key, value in model.state_dict().items()}
         if config.tie_word_embeddings:
             del tensors["lm_head.weight"]
+        tensors = as_published(name, tensors, blocks)
         if getattr(text, "mtp_num_hidden_layers", 0):
             tensors |= drafting(text, seed)
         save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
         # The second sequence is shorter than the longest context before LongRoPE's scaling; the others do not depend on the length.
         golden = {"sequences": [logits(model, IDS), logits(model, IDS[:24])]}
-        if config.model_type in ("lfm2", "lfm3") or text.model_type == "gemma4_text":  # several blocks of 64 tokens, across which states are carried
+        if config.model_type in ("lfm2", "lfm3", "gpt_oss", "qwen3_moe") or text.model_type == "gemma4_text":  # several blocks of 64 tokens, across which states are carried
             golden["sequences"].append(logits(model, LONG))
-        golden["greedy"] = greedy(model, IDS[:20], 32 if config.model_type.startswith(("lfm2", "qwen3_5", "granite_swa", "granitemoehybrid", "ministral3", "mistral3", "olmo3", "lfm3", "gemma4")) else 12)
+        long = ("lfm2", "qwen3_5", "granite_swa", "granitemoehybrid", "ministral3", "mistral3", "olmo3", "lfm3", "gemma4")
+        golden["greedy"] = greedy(model, IDS[:20], 32 if config.model_type.startswith(long) or hasattr(text, "num_experts_per_tok") else 12)
         if name in EXPORTED:
             export_gguf(model, folder / "model.gguf")
         if name == "qwen2":

@@ -142,13 +142,13 @@ describe.skipIf(!gpu)('a model on the device', () => {
   );
 
   it(
-    'passes layers that carry states, and gates of what heads give, as planned',
+    'passes layers that carry states, gates of what heads give, and routed experts, as planned',
     () =>
       onDevice(async (model) => {
         const shape = await shapeCosts(planGpu(), model.config),
           planned = await shape.prefill(ids.length);
         expect(await prefilled(model, {})).toEqual([planned.dispatches, planned.bytes]);
-      }, 'qwen3_5'),
+      }, 'qwen3_5_moe'),
     300_000,
   );
 

@@ -5,6 +5,7 @@ export { architectures } from './config/architectures.ts';
 export type { Architecture, ArchitectureName } from './config/architectures.ts';
 export { parseConfig } from './config/config.ts';
 export type { AttentionConfig, ModelConfig } from './config/config.ts';
+export type { ExpertActivation, ExpertsConfig, Routing } from './config/experts.ts';
 export { configFromGguf } from './config/gguf-config.ts';
 export {
   commonHeads,
@@ -34,7 +35,7 @@ export { openGguf } from './format/gguf-shards.ts';
 export { readGguf } from './format/gguf.ts';
 export { halves } from './format/halves.ts';
 export { sixBits } from './format/k-blocks.ts';
-export { dense, denseRows, matrixOf, ownBytes } from './format/matrix.ts';
+export { dense, denseRows, matrixOf, matrixRows, ownBytes } from './format/matrix.ts';
 export type { Matrix, MatrixPart, RowsRead } from './format/matrix.ts';
 export { readSafetensors } from './format/safetensors.ts';
 export type { CheckpointSize, CheckpointTensors } from './format/tensor-file.ts';
@@ -52,6 +53,7 @@ export { ffnOf } from './config/config.ts';
 export type {
   ConvolutionWeights,
   DeltaWeights,
+  ExpertWeights,
   FinishWeights,
   LayerInputWeights,
   PerLayerWeights,

@@ -21,6 +21,7 @@ const idle = new Set([
   ...['output_router_logits', 'router_aux_loss_coef', 'num_experts_per_tok'], // num_local_experts is read
   'mamba_chunk_size', // tokens that are computed together
   '_sliding_window_pattern', // given by layer_types
+  ...['output_router_logits', 'router_aux_loss_coef'],
   'max_window_layers', // likewise, and without effect if there is no window
 ]);
 /** Fields read only together with another field, or where that is absent. */
@@ -28,11 +29,11 @@ const readElsewhere: Readonly<Record<string, readonly string[]>> = {
   full_attn_idxs: ['lfm2'],
   intermediate_size: ['granitemoehybrid'], // of experts
   rope_parameters: ['granitemoehybrid'],
-  sliding_window: ['qwen2', 'qwen3', 'smollm3'],
+  sliding_window: ['qwen2', 'qwen3', 'qwen3_moe', 'smollm3'],
   no_rope_layer_interval: ['smollm3'],
   max_position_embeddings: ['ministral3', 'olmo3'], // YaRN reaches further
   original_max_position_embeddings: ['phi3'],
-  use_sliding_window: ['qwen2', 'qwen3', 'smollm3'],
+  use_sliding_window: ['qwen2', 'qwen3', 'qwen3_moe', 'smollm3'],
 };
 const values: readonly unknown[] = [0.37, 3, 6, 'odd', true, false, [5], { odd: 1 }];
 
@@ -68,7 +69,7 @@ describe.each(Object.keys(fields))('%s', (name) => {
     const rope = { rope_type: 'linear', factor: 4 },
       { rope_parameters: _, ...older } = plain;
     for (const [field, value] of [
-      ...(name === 'qwen3_5_text' ? [] : [['mrope_section', [1, 1]] as const]),
+      ...(name.startsWith('qwen3_5') ? [] : [['mrope_section', [1, 1]] as const]),
       ['alpha', 1000],
       ...(name === 'ministral3' ? [] : [['llama_4_scaling_beta', 0.1] as const]),
     ] as const)

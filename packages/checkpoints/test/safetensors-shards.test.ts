@@ -54,6 +54,21 @@ test('a single file comes first', async () => {
   expect([file.name, ...file.tensors.keys()]).toEqual(['model.safetensors', 'x']);
 });
 
+test('blocks of MXFP4 and their scales may be in two shards', async () => {
+  const half = (name: string, shape: readonly number[], bytes: readonly number[]) =>
+    writeSafetensors({ [name]: { dtype: 'U8', shape, bytes: Uint8Array.from(bytes) } });
+  const file = await openSafetensors(
+    folder({
+      [one]: half('w_blocks', [1, 1, 16], [0x21, ...Array<number>(15).fill(0)]),
+      [two]: half('w_scales', [1, 1], [128]),
+      [index]: json({ weight_map: { w_blocks: one, w_scales: two } }),
+    }).open,
+    'F',
+  );
+  expect([...file.tensors]).toMatchObject([['w', { type: 'MXFP4', shape: [1, 32] }]]);
+  expect(await file.bytes('w')).toEqual(Uint8Array.from([128, 1, 2, ...Array<number>(14).fill(0)]));
+});
+
 describe('a checkpoint that is not right: one sentence, nothing left open', () => {
   test.each<[string, Files]>([
     ['neither file', {}],

@@ -1,4 +1,4 @@
-import { count, oneOf } from '@kv/core';
+import { count, KvError, oneOf } from '@kv/core';
 import type { OptionValues } from '@kv/core';
 import { settleOwn } from '@kv/core/engine';
 import type { HostEngine } from '@kv/engine';
@@ -34,6 +34,13 @@ export function onnxEngine(onnx: Onnx, options: OnnxEngineOptions = {}): HostEng
     name: `onnxruntime-node, ${weights === 'f32' ? 'f32' : 'stored weights'}, ${threads} thread${threads === 1 ? '' : 's'}`,
     attend: onnxAttend(onnx, { threads }),
     attendsWindows: true,
+    expect({ architecture, experts }) {
+      if (experts)
+        throw new KvError(
+          'onnxEngine',
+          `expected a model without routed experts, got ${architecture} with ${experts.count} in a layer: run it on another engine, with 'kv run' the CPU's or --gpu`,
+        );
+    },
     async prepare(program) {
       const { run, destroy } = await open(program.name, programGraph(program, weights)),
         rotary = rotaryOf(program),

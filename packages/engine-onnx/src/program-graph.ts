@@ -1,3 +1,4 @@
+import { KvError } from '@kv/core';
 import type { Instruction, Program, RowsValue } from '@kv/engine';
 import { graphWriter, type Dimension, type GraphWriter } from './graph.ts';
 import { product, type WeightForm } from './product.ts';
@@ -124,6 +125,9 @@ function write(
       return graph.op('Mul', [activated(graph, instruction.activation, x), nameOf(instruction.y)]);
     case 'add':
       return graph.op('Add', [x, nameOf(instruction.y)]);
+    case 'experts':
+    case 'gateRows':
+      throw new KvError('ONNX Runtime', `expected a model without routed experts, got ${op} in ${program.name}`);
     case 'scale':
       return graph.op('Mul', [x, scalar(instruction.by)]);
     case 'softcap':

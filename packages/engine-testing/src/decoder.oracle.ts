@@ -1,3 +1,4 @@
+import { routedExperts } from './experts.oracle.ts';
 import { readFileSync } from 'node:fs';
 import { spaceOracle } from './state-space.oracle.ts';
 
@@ -38,9 +39,11 @@ export function halfWeights(file: string): TestWeights {
           {
             shape,
             data:
-              dtype === 'F32'
-                ? Array.from({ length: (to - from) / 4 }, (_, i) => bytes.readFloatLE(start + from + 4 * i))
-                : Array.from({ length: (to - from) / 2 }, (_, i) => half(bytes.readUInt16LE(start + from + 2 * i))),
+              dtype === 'U8'
+                ? [...bytes.subarray(start + from, start + to)]
+                : dtype === 'F32'
+                  ? Array.from({ length: (to - from) / 4 }, (_, i) => bytes.readFloatLE(start + from + 4 * i))
+                  : Array.from({ length: (to - from) / 2 }, (_, i) => half(bytes.readUInt16LE(start + from + 2 * i))),
           },
         ],
       ),
@@ -70,10 +73,10 @@ export function oracleLogits(
   const config: Json = { ...whole, ...(text as Json | undefined) },
     n = (name: string, fallback?: number): number => (config[name] ?? fallback) as number;
   const type = config.model_type as string,
-    w = ['lfm2', 'lfm3', 'granitemoehybrid'].includes(type) || text !== undefined ? asLlama(weights, type) : weights,
+    w = type.startsWith('lfm') || type === 'granitemoehybrid' || text !== undefined ? asLlama(weights, type) : weights,
     gemma = type.startsWith('gemma'),
     granite = type.startsWith('granite'),
-    qwen35 = type === 'qwen3_5_text',
+    qwen35 = type.startsWith('qwen3_5'),
     olmo = type === 'olmo2' || type === 'olmo3',
     behind = gemma || olmo || config.use_sandwich_norm === true, // norms after the blocks
     before = !olmo,
@@ -127,7 +130,7 @@ export function oracleLogits(
     if (type === 'mistral' || type === 'ministral3' || type === 'phi3') return true;
     return (
       (config.layer_types as string[])[l] === 'sliding_attention' &&
-      (gemma || granite || type === 'olmo3' || type === 'lfm3' || config.use_sliding_window === true)
+      (gemma || granite || ['olmo3', 'lfm3', 'gpt_oss'].includes(type) || config.use_sliding_window === true)
     );
   };
   let x: number[][] = ids.map((id) =>
@@ -226,6 +229,8 @@ export function oracleLogits(
       const y = add(row, after('post_attention_layernorm', mixed));
       const own = gemma || type === 'lfm3' ? 'pre_feedforward_layernorm' : 'post_attention_layernorm',
         z = before ? norm(at(own), y) : y;
+      const routed = routedExperts(config, w, at('x').slice(0, -2), z);
+      if (routed) return add(y, routed);
       const both = w[`${at('mlp.gate_up_proj')}.weight`]?.shape[0], // where gate and up are one matrix
         ffn = both && both / 2;
       const gate = ffn ? times(at('mlp.gate_up_proj'), z, 0, ffn) : times(at('mlp.gate_proj'), z),

@@ -1,4 +1,4 @@
-import type { Angles, Program } from '@kv/engine';
+import type { Angles, Instruction, Program } from '@kv/engine';
 import type { Matrix } from '@kv/checkpoints';
 
 /**
@@ -63,6 +63,19 @@ export function runProgram(
           });
         case 'gatedBy':
           return cells((r, c) => active(instruction.activation, at(r, c)) * values.get(instruction.y.id)![r * to + c]);
+        case 'gateRows':
+          return cells((r, c) => at(r, c) / (1 + Math.exp(-values.get(instruction.gate.id)![r])));
+        case 'experts': {
+          const weights = expertWeights(instruction, values.get(instruction.scores.id)!, m),
+            one = expert(instruction, numbers);
+          return Array.from({ length: m }, (_, r) => {
+            const sum = new Array<number>(to).fill(0);
+            for (const [e, weight] of weights[r].entries())
+              if (weight !== 0)
+                for (const [c, y] of one(e, x.slice(r * width, (r + 1) * width)).entries()) sum[c] += weight * y;
+            return sum;
+          }).flat();
+        }
         case 'add':
           return cells((r, c) => at(r, c) + values.get(instruction.y.id)![r * to + c]);
         case 'scale':
@@ -86,3 +99,51 @@ const active = (activation: 'silu' | 'gelu', x: number): number =>
   activation === 'silu'
     ? x / (1 + Math.exp(-x))
     : 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3)));
+
+type Experts = Extract<Instruction, { readonly op: 'experts' }>;
+
+/** Returns the weight of every expert in every row, 0 of those that the row has not. */
+function expertWeights(
+  { routing, selectionBias, scores }: Experts,
+  products: readonly number[],
+  m: number,
+): number[][] {
+  const { active, normalised, scale } = routing;
+  return Array.from({ length: m }, (_, r) => {
+    const row = products.slice(r * scores.width, (r + 1) * scores.width),
+      exponentials = row.map((x) => Math.exp(x)),
+      all = exponentials.reduce((sum, x) => sum + x, 0),
+      score = row.map((x, e) => (routing.scores === 'sigmoid' ? 1 / (1 + Math.exp(-x)) : exponentials[e] / all)),
+      order = [...row.keys()].sort(
+        (a, b) => score[b] + (selectionBias?.[b] ?? 0) - score[a] - (selectionBias?.[a] ?? 0) || a - b,
+      ),
+      chosen = new Set(order.slice(0, active)),
+      sum = normalised ? [...chosen].reduce((total, e) => total + score[e], 0) : 1;
+    return score.map((s, e) => (chosen.has(e) ? (scale * s) / sum : 0));
+  });
+}
+
+/** Returns what an expert makes of a row. */
+function expert(
+  { gateUp, gateUpBias, down, downBias, activation, scores: { width: count } }: Experts,
+  numbers: (weight: Matrix) => Float32Array,
+): (e: number, x: readonly number[]) => number[] {
+  const [both, back] = [numbers(gateUp), numbers(down)],
+    width = down.inputs,
+    hidden = down.outputs / count;
+  const times = (w: Float32Array, row: number, x: readonly number[], bias: Float32Array | undefined): number =>
+    x.reduce((sum, value, i) => sum + value * w[row * x.length + i], bias?.[row] ?? 0);
+  return (e, x) => {
+    const inner = Array.from({ length: width }, (_, i) => {
+      const gate = times(both, e * 2 * width + i, x, gateUpBias),
+        up = times(both, (2 * e + 1) * width + i, x, gateUpBias);
+      if (activation === 'clamped') {
+        const [g, u] = [Math.min(gate, 7), Math.max(-7, Math.min(7, up))];
+        return (u + 1) * g * (1 / (1 + Math.exp(-1.702 * g)));
+      }
+      if (activation === 'silu') return (gate / (1 + Math.exp(-gate))) * up;
+      return 0.5 * gate * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (gate + 0.044715 * gate ** 3))) * up;
+    });
+    return Array.from({ length: hidden }, (_, c) => times(back, e * hidden + c, inner, downBias));
+  };
+}

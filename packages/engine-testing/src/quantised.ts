@@ -48,12 +48,15 @@ export const overQuantised = (runtime: Runtime<RunningHostModel>, types: string[
         return { ...rest, input: note(quantised(input)) };
       },
       async finish(layer) {
-        const { output, gateUp, down, ...rest } = await weights.finish(layer);
+        const { output, gateUp, down, experts, ...rest } = await weights.finish(layer);
         return {
           ...rest,
           output: note(quantised(output)),
-          gateUp: note(quantised(gateUp)),
-          down: note(quantised(down)),
+          ...(gateUp && { gateUp: note(quantised(gateUp)) }),
+          ...(down && { down: note(quantised(down)) }),
+          ...(experts && {
+            experts: { ...experts, gateUp: note(quantised(experts.gateUp)), down: note(quantised(experts.down)) },
+          }),
         };
       },
     };

@@ -4,7 +4,7 @@ import { readSafetensors, fileSource, checkpointWeights, parseConfig } from '@kv
 import { createDecoder, hostDecoder, referenceEngine } from '@kv/engine';
 import { halfWeights, oracleLogits } from '../src/decoder.oracle.ts';
 import type { Json } from '../src/decoder.oracle.ts';
-import { families, fixture, fixtureJson, goldenOutputs } from '@kv/model-testing/fixture';
+import { families, fixture, fixtureJson, goldenOutputs, hasExperts } from '@kv/model-testing/fixture';
 import { emptyCaches, relative, run } from '../src/run.ts';
 
 const weights = Object.fromEntries(families.map((name) => [name, halfWeights(fixture(`${name}/model.safetensors`))]));
@@ -93,6 +93,7 @@ const twice = (full: fc.Arbitrary<Json>): fc.Arbitrary<Json> =>
     full_attention: full,
     sliding_attention: fc.record({ rope_type: fc.constant('default'), rope_theta: number(50, 1e6) }),
   });
+const few = (experts: number): fc.Arbitrary<number> => fc.integer({ min: 1, max: experts });
 
 /** Per architecture, configurations that its weights fit. */
 const variants: Readonly<Record<string, fc.Arbitrary<Json>>> = {
@@ -183,6 +184,25 @@ const variants: Readonly<Record<string, fc.Arbitrary<Json>>> = {
   'olmo3-biased': fc.record({ sliding_window: window, layer_types: types(3), rope_parameters: twice(scaling) }),
   lfm3: fc.record({ norm_eps: number(1e-6, 1e-2), sliding_window: window, rope_parameters: twice(proportional) }),
   'lfm3-plain': fc.record({ sliding_window: window, rope_parameters: twice(proportional) }),
+  gpt_oss: fc.record({
+    rope_parameters: scaling,
+    sliding_window: window,
+    layer_types: types(3),
+    num_experts_per_tok: few(5),
+  }),
+  'gpt_oss-tied': fc.record({ num_experts_per_tok: few(3) }),
+  qwen3_moe: fc.record({ num_experts_per_tok: few(7), norm_topk_prob: fc.boolean() }),
+  'qwen3_moe-tied': fc.record({ num_experts_per_tok: few(4), norm_topk_prob: fc.boolean() }),
+  lfm2_moe: fc.record({
+    num_experts_per_tok: few(6),
+    norm_topk_prob: fc.boolean(),
+    routed_scaling_factor: number(0.3, 2),
+  }),
+  'lfm2_moe-untied': fc.record({ num_experts_per_tok: few(5), norm_topk_prob: fc.boolean() }),
+  qwen3_5_moe: fc.record({ num_experts_per_tok: few(4) }),
+  'qwen3_5_moe-untied': fc
+    .record({ num_experts_per_tok: few(5) })
+    .map((changed) => ({ text_config: { ...(config('qwen3_5_moe-untied').text_config as Json), ...changed } })),
 };
 
 describe.each(families)('every difference of %s', (name) => {
@@ -207,7 +227,7 @@ describe.each(families)('every difference of %s', (name) => {
           decoder.destroy();
         },
       ),
-      { numRuns: 25 },
+      { numRuns: hasExperts(name) ? 5 : 25 },
     );
   });
 });

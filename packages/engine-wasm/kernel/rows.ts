@@ -81,7 +81,7 @@ export function convolve(x: usize, out: usize, channels: usize, state: usize, ta
   }
 }
 
-export const SILU: usize = 0, SIGMOID: usize = 2;
+export const SILU: usize = 0, SIGMOID: usize = 2, CLAMPED: usize = 3;
 
 /** Four numbers silu(gate) * up. */
 // @ts-ignore: decorator
@@ -105,6 +105,13 @@ export function gate(how: usize, gates: usize, ups: usize, out: usize, width: us
   } else if (how == SIGMOID) {
     for (let i: usize = 0; i < end; i += 16)
       v128.store(out + i, f32x4.mul(v128.load(ups + i), plainSigmoid4(v128.load(gates + i))));
+  } else if (how == CLAMPED) {
+    // (up + 1) gate sigmoid(1.702 gate), with gate at most 7 and up from -7 to 7
+    const seven = f32x4.splat(7), least = f32x4.splat(-7), one = f32x4.splat(1), by = f32x4.splat(1.702);
+    for (let i: usize = 0; i < end; i += 16) {
+      const x = f32x4.min(v128.load(gates + i), seven), up = f32x4.min(f32x4.max(v128.load(ups + i), least), seven);
+      v128.store(out + i, f32x4.mul(f32x4.mul(x, sigmoid4(f32x4.mul(x, by))), f32x4.add(up, one)));
+    }
   } else {
     // x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x³))) = x sigmoid(2 sqrt(2 / pi) (x + 0.044715 x³))
     for (let i: usize = 0; i < end; i += 16) {

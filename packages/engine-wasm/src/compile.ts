@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import type { Instruction, Program, RowsValue } from '@kv/engine';
+import { valuesRead, type Instruction, type Program, type RowsValue } from '@kv/engine';
 import type { BytecodeWriter } from './bytecode-writer.ts';
 import type { WeightPanels } from './instructions.ts';
 import type { BufferSlice } from './layout.ts';
@@ -15,15 +15,11 @@ export interface ProgramConstants {
 }
 
 /** Activations of kernel/rows.ts. */
-const activations = { silu: 0, gelu: 1 } as const;
-
-/** Returns the values that an instruction reads. */
-const readBy = (instruction: Instruction): readonly RowsValue[] =>
-  'y' in instruction ? [instruction.x, instruction.y] : [instruction.x];
+export const activations = { silu: 0, gelu: 1, clamped: 3 } as const;
 
 /** Returns the only reader of a value, if there is exactly one. */
 export function onlyUser(program: Program, { id }: RowsValue): Instruction | undefined {
-  const users = program.instructions.filter((other) => readBy(other).some((x) => x.id === id));
+  const users = program.instructions.filter((other) => valuesRead(other).some((read) => read.id === id));
   return users.length === 1 && program.outputs.every((output) => output.id !== id) ? users[0] : undefined;
 }
 
@@ -48,7 +44,7 @@ export function writeProgram(
   const done = (index: number): void => {
     const later = program.instructions.slice(index + 1),
       alive = new Set(
-        [...later.flatMap(readBy), ...program.outputs.map((output) => output)].flatMap(
+        [...later.flatMap(valuesRead), ...program.outputs.map((output) => output)].flatMap(
           ({ id }) => places.get(id)?.room ?? [],
         ),
       );

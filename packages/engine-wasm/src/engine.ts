@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import type { Matrix } from '@kv/checkpoints';
-import type { Angles, Engine, Instruction, Program, Runnable } from '@kv/engine';
+import type { Angles, Engine, Instruction, Program, RowsValue, Runnable } from '@kv/engine';
 import { toHeads } from '@kv/engine';
 import { BytecodeWriter } from './bytecode-writer.ts';
 import { expectKnown, onlyUser, writeProgram } from './compile.ts';
@@ -11,6 +11,8 @@ import { formNames } from './kernels.ts';
 import type { FastModule } from './kernels.ts';
 import type { BufferSlice } from './layout.ts';
 import { panelBytes, WeightArena } from './weight-arena.ts';
+import { cutAtExperts, placeChosen, type ProgramPiece } from './routed-experts.ts';
+import { nothing } from './nothing.ts';
 import { warmUp } from './warm-up.ts';
 import { angleRows, copyRows, rowsAt } from './rows.ts';
 import { ThreadPool } from './thread-pool.ts';
@@ -81,7 +83,8 @@ export function wasmEngine(
     name: engineName(fast, exact, threads),
     takesRows: true,
     async prepare(program) {
-      expectKnown(program);
+      const pieces = cutAtExperts(program);
+      for (const piece of pieces) if (!('op' in piece)) expectKnown(piece);
       const { own, held, bytes } = await roomFor(program),
         arena = new WeightArena(own, exact);
       const release = (): void => {
@@ -92,7 +95,9 @@ export function wasmEngine(
         pools.splice(pools.indexOf(held), 1);
       };
       try {
-        return runnable(own, await place(program, arena), arena, release);
+        return pieces.length > 1
+          ? await withExperts(own, program, pieces, arena, release)
+          : runnable(own, await place(program, arena), arena, release);
       } catch (error) {
         release();
         throw error;
@@ -111,13 +116,65 @@ interface HeldPool {
 /** Returns the bytes of a program's weights in a pool's memory. */
 const weightBytes = (pool: ThreadPool, { instructions }: Program): number =>
   instructions.reduce(
-    (sum, instruction) => sum + (instruction.op === 'linear' ? panelBytes(pool, instruction.weight) : 0),
+    (sum, instruction) =>
+      sum +
+      (instruction.op === 'linear' ? [instruction.weight] : instruction.op === 'experts' ? [instruction.gateUp, instruction.down] : []).reduce(
+        (all, weight) => all + panelBytes(pool, weight),
+        0,
+      ),
     0,
   );
 
 /** Returns an engine's name in reports, for this number of threads. */
 export const engineName = ({ form }: FastModule, exact: boolean, threads: number): string =>
   `wasm, ${exact ? 'f32' : 'stored weights'}, ${formNames[form]}, ${threads} thread${threads === 1 ? '' : 's'}`;
+
+/** Returns a program to run piece by piece, some of whose instructions choose experts for every row. */
+async function withExperts(
+  pool: ThreadPool,
+  program: Program,
+  pieces: readonly ProgramPiece[],
+  arena: WeightArena,
+  release: () => void,
+): Promise<WasmRunnable> {
+  const parts: (Awaited<ReturnType<typeof placeChosen>> | WasmRunnable)[] = [];
+  for (const piece of pieces)
+    parts.push(
+      'op' in piece
+        ? await placeChosen(pool, arena, piece)
+        : runnable(pool, await place(piece, arena), arena, () => {}),
+    );
+  const runs = parts.flatMap((part) => ('run' in part ? [part] : [])),
+    { inputs, outputs } = program;
+  let alive = true;
+  return {
+    program: { ...program, instructions: runs.flatMap((part) => part.program.instructions) },
+    placed: new Map(runs.flatMap((part) => [...part.placed])),
+    pool,
+    async run(given, m, angles) {
+      if (!alive) throw new KvError(program.name, 'the program was destroyed');
+      const values = new Map(inputs.map(({ id }, i) => [id, given[i]])),
+        read = ({ id }: RowsValue): Float32Array => values.get(id)!; // pieces give what later ones read
+      for (const part of parts)
+        if ('run' in part)
+          for (const [i, out] of (await part.run(part.program.inputs.map(read), m, angles)).entries())
+            values.set(part.program.outputs[i].id, out);
+        else values.set(part.out.id, part.compute(read, m));
+      return outputs.map(read);
+    },
+    stored(name) {
+      const part = runs.find(({ program: { instructions } }) =>
+        instructions.some((instruction) => instruction.op === 'linear' && instruction.name === name),
+      );
+      return (part ?? runs[0]).stored!(name);
+    },
+    destroy() {
+      if (!alive) return;
+      alive = false;
+      release();
+    },
+  };
+}
 
 /** Code for a number of rows, written when first asked for. */
 interface Written extends LoadedCode {
@@ -227,19 +284,6 @@ function runnable(
   };
 }
 
-/** A command without attention. */
-export const nothing = {
-  caches: 0,
-  position: 0,
-  packed: 0,
-  queries: 0,
-  window: 0,
-  shares: 0,
-  stride: 0,
-  apart: 0,
-  sums: 0,
-  scales: 0,
-};
 
 const none: Matrix = { outputs: 0, inputs: 0, parts: [] };
 

@@ -58,7 +58,10 @@ export class FusedPass {
   readonly #pace = { one: 0, tile: YIELD_AFTER };
 
   readonly #eight: boolean;
-  /** Whether the module supports the widths of heads, delta rules and state spaces, and no slot has several readers. */
+  /**
+   * Whether code runs all of a layer: the module supports the widths of heads, delta rules and state spaces, no slot has several
+   * readers, and no router chooses experts in between.
+   */
   readonly attends: boolean;
 
   /** @param exact whether attention of blocks stays f32, as that of a token always does */
@@ -73,6 +76,7 @@ export class FusedPass {
       ranks = queryRanks(decoder.config);
     this.attends =
       headDims(decoder.config).every((headDim) => headDim % 4 === 0) &&
+      !decoder.config.experts &&
       readers.length === readers.flat().length && // queries of several layers read one cache layer by layer
       decoder.layers.every(({ delta, space }) => (!delta || runsDelta(delta)) && (!space || runsSpace(space)));
     this.#mixers = all.map(({ at }, l) => {

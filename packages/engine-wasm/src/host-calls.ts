@@ -1,5 +1,5 @@
 import { line } from './heap.ts';
-import { nothing } from './engine.ts';
+import { nothing } from './nothing.ts';
 import type { ThreadPool } from './thread-pool.ts';
 import { GrowableBuffer } from './workspace.ts';
 

@@ -4,10 +4,12 @@ import type { OptionValues, Tensor } from '@kv/core';
 import type { Commands, Gpu, OpenScope, Recordable } from '@kv/gpu';
 import type { Engine, Instruction, PreparedProgram, Program } from '@kv/engine';
 import type { Matrix } from '@kv/checkpoints';
+import { encodeExperts, MOST_EXPERTS, type DeviceExperts } from './experts.ts';
 import { encodeLinear } from './linear.ts';
 import {
   encodeAdd,
   encodeGated,
+  encodeGatedRows,
   encodeHeads,
   encodeNorm,
   encodeScale,
@@ -71,6 +73,13 @@ export function gpuEngine(gpu: Gpu, options: GpuRuntimeOptions = {}): Engine<Dev
     throw new KvError('gpuRuntime', `expected an adapter with shader-f16 for half, got ${gpu.name}`);
   return {
     name: `webgpu, ${gpu.name}${half ? ', f16' : ''}`,
+    expect({ experts }) {
+      if (experts && experts.count > MOST_EXPERTS)
+        throw new KvError(
+          'gpuRuntime',
+          `expected at most ${MOST_EXPERTS} experts in a layer, which a workgroup can count, got ${experts.count}: run the model on the CPU`,
+        );
+    },
     prepare: async (program) => prepareProgram(gpu, program, (commands, of) => uploadMatrix(commands, of, most, half)),
   };
 }
@@ -220,6 +229,10 @@ function computeOf(
       if (absorbed?.op === 'linear') return linearOf(absorbed, weights, matrix, absorbed.out.id === y.id ? x.id : y.id);
       return (run) => encodeAdd(run.commands, valueIn(run, x), valueIn(run, y), run.m);
     }
+    case 'experts':
+      return expertsOf(instruction, weights, matrix);
+    case 'gateRows':
+      return (run) => encodeGatedRows(run.commands, valueIn(run, x), valueIn(run, instruction.gate), run.m);
     case 'scale':
       return (run) => encodeScale(run.commands, valueIn(run, x), run.m, instruction.by);
     case 'softcap':
@@ -250,6 +263,31 @@ function linearOf(
     );
     return rowsOf(out, outputs);
   };
+}
+
+function expertsOf(
+  {
+    x,
+    scores,
+    routing,
+    activation,
+    selectionBias,
+    gateUp,
+    gateUpBias,
+    down,
+    downBias,
+  }: Extract<Instruction, { op: 'experts' }>,
+  weights: Commands,
+  upload: DeviceRunnable['matrix'],
+): Compute {
+  const array = (numbers: Float32Array | undefined): Tensor | undefined =>
+    numbers && weights.upload(numbers, [numbers.length]);
+  const experts: DeviceExperts = {
+    ...{ experts: scores.width, routing, activation },
+    ...{ gateUp: upload(gateUp), down: upload(down) },
+    ...{ selectionBias: array(selectionBias), gateUpBias: array(gateUpBias), downBias: array(downBias) },
+  };
+  return (run) => encodeExperts(run.commands, valueIn(run, x), valueIn(run, scores), run.m, experts);
 }
 
 /** Returns the run's angles, if they fit a rotation of this many numbers of a head. */

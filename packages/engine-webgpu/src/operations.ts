@@ -1,6 +1,7 @@
 import { sizeOf } from '@kv/core/engine';
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
+import type { ExpertActivation } from '@kv/checkpoints';
 import type { DeltaRule, OutputNorm, RowForm, SpaceRule } from '@kv/engine';
 import { dispatch } from '@kv/gpu';
 import { add } from './kernels/add.wgsl.ts';
@@ -13,6 +14,7 @@ import { gatedDelta } from './kernels/gated-delta.wgsl.ts';
 import { memoryColumns } from './kernels/memory-columns.wgsl.ts';
 import { stateSpace } from './kernels/state-space.wgsl.ts';
 import { gatedKernel } from './kernels/gated.wgsl.ts';
+import { gatedRows } from './kernels/gated-rows.wgsl.ts';
 import { heads } from './kernels/heads.wgsl.ts';
 import { moveRecords, NO_SLOT } from './kernels/records.wgsl.ts';
 import { convert, decode, replace } from './kernels/rows.wgsl.ts';
@@ -122,7 +124,7 @@ export function encodeGated(
   gate: DeviceRowView,
   up: DeviceRowView,
   m: number,
-  activation: 'silu' | 'gelu',
+  activation: ExpertActivation,
 ): DeviceRowView {
   const { width } = gate,
     out = fresh(commands, m, width),
@@ -137,10 +139,24 @@ export function encodeGated(
             { ...gate.tensor, shape: [m, 2 * width] },
             Math.min(2 * width, sizeOf(gate.tensor.shape) / Math.max(1, m)),
           ),
-      up: apart ? readRows(up, m) : undefined,
+      ups: apart ? readRows(up, m) : undefined,
       out: out.tensor,
     },
     { ...at(gate), up_at: up.at, up_stride: up.stride, width },
+    m * width,
+  );
+  return out;
+}
+
+/** Records each row of x times the sigmoid of its gate. */
+export function encodeGatedRows(commands: Commands, x: DeviceRowView, gate: DeviceRowView, m: number): DeviceRowView {
+  const { width } = x,
+    out = fresh(commands, m, width);
+  dispatch(
+    commands,
+    gatedRows,
+    { x: readRows(x, m), gate: readRows(gate, m), out: out.tensor },
+    { ...at(x), gate_at: gate.at, gate_stride: gate.stride, width },
     m * width,
   );
   return out;

@@ -1,4 +1,4 @@
-import type { Instruction, Program, RowsValue } from '@kv/engine';
+import { valuesRead, type Instruction, type Program, type RowsValue } from '@kv/engine';
 
 /**
  * An instruction with the one that is fused into it: a rotation into the layout of heads, or the addition of a residual
@@ -36,7 +36,7 @@ export function plan(program: Program): PlannedStep[] {
   for (const [index, instruction] of kept.entries()) {
     const inner = taken.get(instruction);
     if (instruction.op === 'columns') source.set(instruction.out.id, root(instruction.x.id));
-    for (const { id } of [...operands(instruction), ...(inner ? operands(inner) : []), instruction.out])
+    for (const { id } of [...valuesRead(instruction), ...(inner ? valuesRead(inner) : []), instruction.out])
       if (id !== inner?.out.id) last.set(root(id), index);
   }
   for (const { id } of [...outputs, ...inputs]) last.delete(root(id));
@@ -47,12 +47,10 @@ export function plan(program: Program): PlannedStep[] {
   }));
 }
 
-const operands = (instruction: Instruction): readonly RowsValue[] =>
-  instruction.op === 'add' || instruction.op === 'gatedBy' ? [instruction.x, instruction.y] : [instruction.x];
 
 /** Returns the instruction that makes a value, if it is of this kind and the value has exactly one reader. */
 function only({ instructions, outputs }: Program, { id }: RowsValue, op: Instruction['op']): Instruction | undefined {
-  const readers = instructions.filter((other) => operands(other).some((x) => x.id === id));
+  const readers = instructions.filter((other) => valuesRead(other).some((x) => x.id === id));
   const maker = instructions.find(({ out }) => out.id === id);
   return maker?.op === op && readers.length === 1 && outputs.every((output) => output.id !== id) ? maker : undefined;
 }

@@ -2,7 +2,7 @@ import { stepTogether } from '@kv/engine';
 import { generate, loadCache, saveCache, Sequence, type Model } from '@kv/models';
 import { policy } from '@kv/policies';
 import { expect } from 'vitest';
-import { familyFiles, fixture, goldenOutputs } from '@kv/model-testing/fixture';
+import { familyFiles, fixture, goldenOutputs, greedy, hasExperts } from '@kv/model-testing/fixture';
 import { inTurn } from '@kv/model-testing/in-turn';
 import { gpuTests } from './device.ts';
 import { golden } from './goldens.ts';
@@ -13,19 +13,14 @@ const gpuTest = await gpuTests();
 const FULL = process.env.KV_FULL === '1';
 
 // of a family with a folder and a GGUF file, KV_FULL=1 takes both, and checkpoints that differ in shapes alone; without it
-// one of Qwen 3.5's is GGUF, where value heads have another order
-const shapesAlone = [
-    'lfm2-biased',
-    'granite_swa-thetas',
-    'qwen3_5-biased',
-    'granitemoehybrid',
-    'granitemoehybrid-attention',
-    'ministral3',
-    'olmo3-biased',
-    'lfm3-plain',
-    'gemma4-keys',
-    'gemma4-unshared',
-  ],
+// one of Qwen 3.5's is GGUF, where value heads have another order; of the families with experts gpt-oss and Qwen 3.5 have all
+// that the others have, but for LFM2's sigmoids, which the property of experts takes
+const shapesAlone = ['lfm2-biased', 'granite_swa-thetas', 'qwen3_5-biased']
+    .concat(['granitemoehybrid', 'granitemoehybrid-attention'])
+    .concat(['ministral3', 'olmo3-biased', 'lfm3-plain'])
+    .concat(['gemma4-keys', 'gemma4-unshared'])
+    .concat(['qwen3_moe', 'qwen3_moe-tied', 'gpt_oss-tied', 'lfm2_moe', 'lfm2_moe-untied'])
+    .concat(['qwen3_5_moe-untied']),
   asGguf = ['qwen3_5-untied', 'granitemoehybrid-untied', 'ministral3-untied', 'olmo3'];
 const chosen = familyFiles.filter(
   ([name, file]) =>
@@ -112,8 +107,29 @@ for (const [name, cases] of [
     }),
   );
 
-/** Most of their layers carry a state, which the same code copies, keeps and drops; Qwen 3.5's attention is gated too. */
-const HYBRIDS = FULL ? ['lfm2', 'qwen3_5', 'granitemoehybrid'] : ['qwen3_5'];
+if (FULL)
+  for (const [name, file] of familyFiles.filter(([name]) => hasExperts(name)))
+    gpuTest(`${name}/${file}: 32 greedy tokens as transformers', in blocks of any size`, (gpu) =>
+      both(gpu, fixture(`${name}/${file}`), async (_, device) => {
+        const { after, tokens } = greedy(name, file);
+        for (const part of [1, 7, 64]) {
+          const sequence = await fed(device, after, part),
+            got: number[] = [];
+          while (got.length < tokens.length) {
+            got.push(await sequence.next());
+            await sequence.step(got[got.length - 1]);
+          }
+          expect(got, `parts of ${part}`).toEqual(tokens);
+          sequence.destroy();
+        }
+      }),
+    );
+
+/**
+ * Most of their layers carry a state, which the same code copies, keeps and drops; Qwen 3.5's attention is gated too, and it
+ * may have experts.
+ */
+const HYBRIDS = FULL ? ['lfm2', 'qwen3_5', 'granitemoehybrid', 'qwen3_5_moe', 'lfm2_moe'] : ['qwen3_5_moe'];
 const ids = (n: number, seed = 0): number[] => Array.from({ length: n }, (_, i) => (i * 37 + 11 + seed) % 64);
 const carriedOf = async ({ memory }: Sequence): Promise<readonly Float32Array[]> =>
   (await memory.snapshot()).carried!.map((state) => state.slice());

@@ -51,11 +51,14 @@ export type { ChatTurns } from './chat/turns.ts';
 export { angleFrequencies, createAngles } from './decoder/angles.ts';
 export { createDecoder, expectIds, layerInputs } from './decoder/decoder.ts';
 export type { Decoder, DecoderLayer, LayerInputs } from './decoder/decoder.ts';
+export { gateRows, gatherRows, routeRows, rowsByExpert } from './decoder/experts.ts';
+export type { ChosenExperts, ExpertRows } from './decoder/experts.ts';
 export { toHeads, turnRows } from './decoder/heads.ts';
 export { joinHeads, pickHeads, readersOf } from './decoder/joined-heads.ts';
 export { joinedHeads, keptLayers, slotModel, stateBytes } from './decoder/keeps.ts';
 export type { Keeps, KeptLayers, SlotReader } from './decoder/keeps.ts';
 export { referenceEngine } from './decoder/linear-engine.ts';
+export { valuesRead } from './decoder/program.ts';
 export type {
   Angles,
   Engine,

@@ -28,7 +28,11 @@ export const hasOnlyAttention = (name: string): boolean =>
 
 /** Whether the heads of a checkpoint have learned sinks. */
 export const hasSinks = (name: string): boolean =>
-  fixtureJson<{ model_type: string }>(`${name}/config.json`).model_type === 'granite_swa';
+  ['granite_swa', 'gpt_oss'].includes(fixtureJson<{ model_type: string }>(`${name}/config.json`).model_type);
+
+/** Whether layers of a checkpoint have routed experts. */
+export const hasExperts = (name: string): boolean =>
+  readFileSync(fixture(`${name}/config.json`), 'utf8').includes('"num_experts_per_tok"');
 
 /** Whether the queries of a checkpoint are scaled by their position. */
 export const hasScaledQueries = (name: string): boolean =>

@@ -50,7 +50,8 @@ describe('parseConfig', () => {
     [null],
     [{ model_type: 'mamba' }],
     [{ model_type: 'toString' }],
-    [{ model_type: 'qwen3_moe', num_experts: 128 }],
+    [{ model_type: 'qwen3_moe', num_experts: 4, num_experts_per_tok: 5 }],
+    [{ model_type: 'qwen3_moe', mlp_only_layers: [4] }],
     [{ model_type: 'gemma3', vision_config: {}, num_experts: 0, kv_lora_rank: null }],
     [{ model_type: undefined }],
     [{ hidden_size: undefined }],
@@ -105,8 +106,11 @@ describe('parseConfig', () => {
     [{ model_type: 'lfm2', block_ffn_dim_multiplier: -1 }],
     [{ model_type: 'lfm2', block_ffn_dim_multiplier: 1e-9 }],
     [{ model_type: 'lfm2', block_multiple_of: 0 }],
-    [{ model_type: 'lfm2_moe', num_experts: 32 }],
-    [{ model_type: 'gpt_oss', num_local_experts: 32, quantization_config: { quant_method: 'mxfp4' } }],
+    [{ model_type: 'lfm2_moe', full_attn_idxs: [1], num_dense_layers: 5 }],
+    [{ model_type: 'lfm2_moe', full_attn_idxs: [1], use_expert_bias: 1 }],
+    [{ model_type: 'mixtral', num_local_experts: 8 }],
+    [{ model_type: 'gpt_oss', quantization_config: { quant_method: 'awq' } }],
+    [{ model_type: 'gpt_oss', quantization_config: { quant_method: 'mxfp4' }, swiglu_limit: 5 }],
     [{ model_type: 'granite_swa', layer_rope_theta: [1e4, -1] }],
     [{ model_type: 'qwen3_5_text', layer_types: ['linear_attention', 'full_attention'] }],
     [{ model_type: 'qwen3_5_text', layer_types: ['conv', 'conv', 'conv', 'full_attention'] }],
@@ -137,7 +141,7 @@ describe('parseConfig', () => {
     [{ model_type: 'qwen3_5', text_config: { model_type: 'qwen3' } }],
     [{ model_type: 'qwen3_5', text_config: { hidden_size: 1024 } }],
     [{ model_type: 'qwen3_5', text_config: {}, quantization_config: { bits: 4 } }],
-    [{ model_type: 'qwen3_5_moe', text_config: { num_experts: 256, linear_num_key_heads: 16 }, vision_config: {} }],
+    [{ model_type: 'qwen3_5_moe', text_config: { shared_expert_intermediate_size: 0, ...good(), model_type: undefined } }],
     [{ model_type: 'qwen3_5_vision', depth: 27 }],
     [{ model_type: 'lfm3', use_attention_gate: true }],
     [{ quantization_config: { quant_method: 'awq', bits: 4 } }],
@@ -209,7 +213,7 @@ describe('checkpointWeights', () => {
     const weights = await open(all()),
       { qkv, norm } = await weights.project(0),
       { output, gateUp, down } = await weights.finish(0);
-    expect([qkv, output, gateUp, down, await weights.head(), await weights.embed()].map(dense)).toEqual([
+    expect([qkv, output, gateUp!, down!, await weights.head(), await weights.embed()].map(dense)).toEqual([
       count(20, 52),
       count(52, 68),
       count(68, 92),
@@ -222,7 +226,7 @@ describe('checkpointWeights', () => {
       count(108, 112),
       count(112, 116),
     ]);
-    expect([qkv, gateUp].map(({ parts }) => parts.map(({ rows }) => rows))).toEqual([
+    expect([qkv, gateUp!].map(({ parts }) => parts.map(({ rows }) => rows))).toEqual([
       [4, 2, 2],
       [3, 3],
     ]);

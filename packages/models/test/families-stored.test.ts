@@ -44,6 +44,14 @@ const bounds: Readonly<Record<string, number>> = {
   qwen3_5: 0.2,
   'qwen3_5-biased': 0.11,
   'qwen3_5-untied': 0.13,
+  gpt_oss: 0.2,
+  'gpt_oss-tied': 0.1,
+  qwen3_moe: 0.2,
+  'qwen3_moe-tied': 0.2,
+  lfm2_moe: 0.2,
+  'lfm2_moe-untied': 0.2,
+  qwen3_5_moe: 0.3,
+  'qwen3_5_moe-untied': 0.3,
 };
 const squares = (rows: readonly Float32Array[]): number =>
   rows.reduce((sum, row) => sum + row.reduce((all, x) => all + x * x, 0), 0);

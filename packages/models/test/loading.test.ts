@@ -60,7 +60,7 @@ describe.each(families)('%s: an option that is not computed is named, and nothin
     [
       'another activation',
       'hidden_activation' in config ? { hidden_activation: 'relu' } : { hidden_act: 'relu' },
-      ['qwen3_5_text', 'granitemoehybrid'].includes(config.model_type as string)
+      /^(?:qwen3_5|granitemoehybrid)/.test(String(config.model_type))
         ? 'hidden_act must be "silu", got "relu"'
         : 'must be "silu" or "gelu_pytorch_tanh", got "relu"',
     ],

@@ -6,8 +6,9 @@ import { topK } from '@kv/selectors-top-k';
 import { describe, expect, test } from 'vitest';
 import { createPrefixStore, loadModel, Sequence, type HostModel } from '../src/index.ts';
 import { onnxEngine } from '@kv/engine-onnx';
-import { hostRunning, type HostDecoder, freeObservations } from '@kv/engine';
-import { families, fixture, goldenOutputs, hasOnlyAttention } from '@kv/model-testing/fixture';
+import { parseConfig, type Weights } from '@kv/checkpoints';
+import { createDecoder, hostRunning, type HostDecoder, freeObservations } from '@kv/engine';
+import { families, fixture, fixtureJson, goldenOutputs, hasExperts, hasOnlyAttention } from '@kv/model-testing/fixture';
 import { ort } from '@kv/model-testing/ort';
 import { relative } from '@kv/engine-testing/run';
 
@@ -43,7 +44,19 @@ async function compare(one: Sequence, other: Sequence, tokens: readonly number[]
 
 const ragged: Policy = compose(snapkv({ window: 4 }), adaKV(), topK());
 
-describe.each(families.filter(hasOnlyAttention))(
+test('a model with routed experts is refused in one sentence, before its weights are read', async () => {
+  const config = parseConfig(fixtureJson('qwen3_moe/config.json'), 'config.json'),
+    none = new Proxy({} as Weights, {
+      get: (_, name) => {
+        throw new Error(`read ${String(name)}`);
+      },
+    });
+  await expect(createDecoder(config, none, onnxEngine(ort))).rejects.toThrow(
+    'onnxEngine: expected a model without routed experts, got qwen3_moe with 7 in a layer: ',
+  );
+});
+
+describe.each(families.filter((name) => hasOnlyAttention(name) && !hasExperts(name)))(
   '%s: attention of a token inside its layer is what both give apart',
   (name) => {
     test.each([

@@ -3,7 +3,7 @@ import { sumOf } from '@kv/core/shared';
 import type { AnySignal, Budget, LevelShares } from '@kv/core';
 import { isState, signalKey } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
-import { deltaChannels, slotLayers, slotRows, spaceChannels, type Mixer } from '@kv/checkpoints';
+import { deltaChannels, ffnOf, slotLayers, slotRows, spaceChannels, type Mixer } from '@kv/checkpoints';
 import { planGpu } from '@kv/gpu';
 import { shapeCosts } from '@kv/engine-webgpu';
 import type { ShapeCosts } from '@kv/engine-webgpu';
@@ -223,9 +223,17 @@ function countsOf(names: readonly string[]): Readonly<Record<string, number>> {
 /** Returns the multiply-adds of the matrix products and states of one token, the head included. */
 const perToken = (config: ModelConfig): number =>
   config.mixers.reduce(
-    (sum, mixer) => sum + mixerWork(mixer, config),
-    config.layers * 3 * config.hidden * config.ffn + config.hidden * config.vocab,
+    (sum, mixer, layer) => sum + mixerWork(mixer, config) + feedForwardWork(config, layer),
+    config.hidden * config.vocab,
   );
+
+/** Returns those of a layer after its mixer: of experts, the router and those of a token. */
+function feedForwardWork(config: ModelConfig, layer: number): number {
+  const { hidden, experts } = config;
+  if (!experts?.layers[layer]) return 3 * hidden * ffnOf(config, layer);
+  const { count, width, routing, shared } = experts;
+  return hidden * (count + 3 * (routing.active * width + (shared?.width ?? 0)) + (shared?.gated ? 1 : 0));
+}
 
 function mixerWork(mixer: Mixer, { queryHeads, hidden, attention }: ModelConfig): number {
   if (mixer.kind === 'attention') {

@@ -1,3 +1,5 @@
+import type { ExpertsKind } from './experts.ts';
+
 /** How one kind of decoder differs from the others, as data: this is the complete list of differences. */
 export interface Architecture {
   /** Its `general.architecture` in GGUF files; absent where llama.cpp has none. */
@@ -8,8 +10,8 @@ export interface Architecture {
   readonly ggufKey?: string;
   /** `model_type` of a config.json, of a model that also reads images, that holds the text model's in `text_config`. */
   readonly within?: string;
-  /** Names of tensors: Llama's, or those of LFM2, LFM3, Qwen 3.5, Gemma 4 or Granite 4.0 h. */
-  readonly names: 'llama' | 'lfm2' | 'lfm3' | 'qwen3_5' | 'gemma4' | 'granitemoehybrid';
+  /** Names of tensors: Llama's, or those of LFM2, LFM3, Qwen 3.5, Gemma 4, Granite 4.0 h or gpt-oss. */
+  readonly names: 'llama' | 'lfm2' | 'lfm3' | 'qwen3_5' | 'gemma4' | 'granitemoehybrid' | 'gpt_oss';
   /** What some layers have instead of attention. */
   readonly mixer?: 'shortConvolution' | 'gatedDelta' | 'stateSpace';
   /** What `layer_types` would call a layer, where config.json has none; they repeat, but for the first layer. */
@@ -41,6 +43,8 @@ export interface Architecture {
   readonly gainsFromOne: boolean;
   /** Whether embeddings are multiplied by sqrt(D). */
   readonly scaledEmbedding: boolean;
+  /** Present if layers have routed experts. */
+  readonly experts?: ExpertsKind;
   /** What scales scores: the head's width or a config field to the power -1/2, a config field as it is, or nothing. */
   readonly scale: 'one' | 'head' | 'query_pre_attn_scalar' | 'attention_multiplier';
   /** Whether queries are scaled by their position, where `llama_4_scaling_beta` of RoPE's parameters says by how much. */
@@ -83,7 +87,8 @@ export interface Architecture {
   readonly interleavedInGguf: boolean;
   /**
    * Meaning of an absent field of config.json, as in transformers. `headDim` defaults to hidden_size /
-   * num_attention_heads, `theta` to 10,000, `rotary`, the part of a head that is rotated, to 1.
+   * num_attention_heads, `theta` to 10,000, `rotary`, the part of a head that is rotated, to 1, `biased`, of fields that
+   * name biases, to false.
    */
   readonly defaults: {
     readonly normEps: number;
@@ -97,6 +102,7 @@ export interface Architecture {
     readonly kernel?: number;
     /** `rope_parameters` of a file that has neither these nor `rope_scaling`. */
     readonly rope?: object;
+    readonly biased?: boolean;
   };
 }
 
@@ -119,7 +125,11 @@ export type ArchitectureName =
   | 'granitemoehybrid'
   | 'lfm2'
   | 'lfm3'
-  | 'qwen3_5_text';
+  | 'qwen3_5_text'
+  | 'gpt_oss'
+  | 'qwen3_moe'
+  | 'qwen3_5_moe_text'
+  | 'lfm2_moe';
 
 type Bias = boolean | 'attention_bias' | 'mlp_bias';
 
@@ -192,6 +202,16 @@ const granite: Architecture = {
   multipliers: true,
 };
 
+const qwen3: Architecture = {
+  ...llama,
+  gguf: 'qwen3',
+  qkNorm: 'head',
+  biases: { ...unbiased, qkv: 'attention_bias', output: 'attention_bias' },
+  windows: 'from',
+  interleavedInGguf: false,
+  defaults: { normEps: 1e-6, maxPositions: 32_768, tied: false, headDim: 128, window: 4096 },
+};
+
 const lfm2: Architecture = {
   ...llama,
   gguf: 'lfm2',
@@ -210,6 +230,35 @@ const lfm2: Architecture = {
 };
 
 const { gguf: _, ...lfm2Alone } = lfm2;
+
+const qwen35: Architecture = {
+  ...llama,
+  gguf: 'qwen35',
+  within: 'qwen3_5',
+  names: 'qwen3_5',
+  mixer: 'gatedDelta',
+  outputGate: 'channel',
+  qkNorm: 'head',
+  gainsFromOne: true,
+  biases: { ...unbiased, qkv: 'attention_bias', output: 'attention_bias' },
+  partialRotary: true,
+  imagePositions: true,
+  interleavedInGguf: false,
+  defaults: { normEps: 1e-6, maxPositions: 32_768, tied: false, headDim: 256, rotary: 0.25 },
+};
+
+/** Experts of Qwen 3. */
+const qwenExperts: ExpertsKind = {
+  scores: 'softmax',
+  normalised: { absent: false },
+  selectionBias: false,
+  bias: false,
+  clamped: false,
+  shared: false,
+  width: 'moe_intermediate_size',
+  dense: 'listed',
+  defaults: { count: 128, active: 8, width: 768 },
+};
 
 /** The supported architectures by `model_type` of config.json, each with its differences from Llama. */
 export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
@@ -235,15 +284,7 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
     interleavedInGguf: false,
     defaults: { normEps: 1e-6, maxPositions: 32_768, tied: false, window: 4096 },
   },
-  qwen3: {
-    ...llama,
-    gguf: 'qwen3',
-    qkNorm: 'head',
-    biases: { ...unbiased, qkv: 'attention_bias', output: 'attention_bias' },
-    windows: 'from',
-    interleavedInGguf: false,
-    defaults: { normEps: 1e-6, maxPositions: 32_768, tied: false, headDim: 128, window: 4096 },
-  },
+  qwen3,
   phi3: {
     ...llama,
     gguf: 'phi3',
@@ -333,19 +374,52 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
       },
     },
   },
-  qwen3_5_text: {
+  qwen3_5_text: qwen35,
+  gpt_oss: {
     ...llama,
-    gguf: 'qwen35',
-    within: 'qwen3_5',
-    names: 'qwen3_5',
-    mixer: 'gatedDelta',
-    outputGate: 'channel',
-    qkNorm: 'head',
-    gainsFromOne: true,
+    gguf: 'gpt-oss',
+    names: 'gpt_oss',
+    learnedSinks: true,
+    experts: {
+      ...qwenExperts,
+      normalised: 'always',
+      bias: true,
+      clamped: true,
+      width: 'intermediate_size',
+      dense: 'none',
+      defaults: { count: 128, active: 4 },
+    },
     biases: { ...unbiased, qkv: 'attention_bias', output: 'attention_bias' },
-    partialRotary: true,
-    imagePositions: true,
+    windows: { every: 2 },
     interleavedInGguf: false,
-    defaults: { normEps: 1e-6, maxPositions: 32_768, tied: false, headDim: 256, rotary: 0.25 },
+    defaults: { normEps: 1e-5, maxPositions: 131_072, tied: false, headDim: 64, window: 128, theta: 150_000, biased: true },
+  },
+  qwen3_moe: { ...qwen3, gguf: 'qwen3moe', experts: qwenExperts },
+  qwen3_5_moe_text: {
+    ...qwen35,
+    gguf: 'qwen35moe',
+    within: 'qwen3_5_moe',
+    fields: { ...qwen35.fields, ffn: ['shared_expert_intermediate_size'] },
+    experts: {
+      ...qwenExperts,
+      normalised: 'always',
+      shared: true,
+      dense: 'none',
+      defaults: { count: 256, active: 8, width: 512, shared: 512 },
+    },
+  },
+  lfm2_moe: {
+    ...lfm2,
+    gguf: 'lfm2moe',
+    fields: { ...lfm2.fields, ffn: ['intermediate_size'] },
+    adjustedFfn: false,
+    experts: {
+      ...qwenExperts,
+      scores: 'sigmoid',
+      normalised: { absent: true },
+      selectionBias: true,
+      dense: 'first',
+      defaults: { count: 32, active: 4, width: 1792 },
+    },
   },
 };

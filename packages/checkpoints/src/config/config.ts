@@ -1,6 +1,7 @@
 import { KvError } from '@kv/core';
 import { architectures, type Architecture, type ArchitectureName } from './architectures.ts';
 import { boolean, integer, object, optional, positive, show, type JsonFields } from '../read/fields.ts';
+import { parseExperts, type ExpertsConfig } from './experts.ts';
 import { layeredFields, parseLayers } from './layers.ts';
 import { layerTypes, parseMixers, type Mixer } from './mixers.ts';
 import { parseRope, ropesByLayer, type RopeConfig } from './rope-config.ts';
@@ -20,12 +21,14 @@ export interface ModelConfig {
   readonly queryHeads: number;
   /** Width D of the residual stream. */
   readonly hidden: number;
-  /** Width of the gated feed-forward layer. */
+  /** Width of the gated feed-forward layer, of layers without experts. */
   readonly ffn: number;
   /** Its width in each layer, where layers differ. @defaultValue `ffn` in all */
   readonly ffns?: readonly number[];
   /** Numbers P of every token that each layer takes in addition to the residual stream. @defaultValue none */
   readonly perLayer?: number;
+  /** Routed experts, if some layers have them. */
+  readonly experts?: ExpertsConfig;
   /** Rows of the embedding; token ids are below it. */
   readonly vocab: number;
   /** RoPE of each layer; layers with the same rotation share one object. A layer without attention rotates nothing. */
@@ -127,7 +130,7 @@ export function parseConfig(json: unknown, where: string): ModelConfig {
     given = kind.byLayer ? layeredFields(written, layers) : written,
     fields = completed(kind, given, where);
   for (const [field, plain] of Object.entries(plainly))
-    if (fields[field] != null && !plain.includes(fields[field]))
+    if (fields[field] != null && !plain.includes(fields[field]) && !ofExperts(kind, field, fields[field]))
       throw new KvError(
         where,
         `${field} must be ${[...plain.map(show), 'absent'].join(' or ')}, got ${show(fields[field])}`,
@@ -142,6 +145,7 @@ export function parseConfig(json: unknown, where: string): ModelConfig {
     throw new KvError(where, `num_local_experts must be 0, got ${show(experts)}`);
   const vocab = integer(fields, 'vocab_size', where);
   const maxPositions = integer(fields, 'max_position_embeddings', where, kind.defaults.maxPositions);
+
   const named = (what: keyof Architecture['fields']): string => {
     const names = kind.fields[what];
     return names.find((name) => fields[name] != null) ?? names[names.length - 1];
@@ -158,8 +162,10 @@ export function parseConfig(json: unknown, where: string): ModelConfig {
       ...(full && { localHeadDim: headDim }),
       ...{ maxPositions, layers, kind, where },
     });
-  const bias = (of: boolean | string): boolean => (typeof of === 'boolean' ? of : boolean(fields, of, where, false));
-  const bosId = tokenIds(fields, 'bos_token_id', vocab, where)[0];
+  const bias = (of: boolean | string): boolean =>
+    typeof of === 'boolean' ? of : boolean(fields, of, where, kind.defaults.biased ?? false);
+  const bosId = tokenIds(fields, 'bos_token_id', vocab, where)[0],
+    activation = activationOf(fields, kind, where);
   return {
     architecture: name,
     layers,
@@ -169,6 +175,7 @@ export function parseConfig(json: unknown, where: string): ModelConfig {
     ffn,
     ...(differing?.ffns && { ffns: differing.ffns }),
     ...(differing?.perLayer !== undefined && { perLayer: differing.perLayer }),
+    ...optional('experts', parseExperts(kind, fields, { layers, activation, where })),
     vocab,
     ropes: listed ?? ropesByLayer(rope, local, windows, turns),
     ...(kind.norms === 'asked' && { norms: boolean(fields, 'use_sandwich_norm', where, true) ? 'around' : 'before' }),
@@ -181,7 +188,7 @@ export function parseConfig(json: unknown, where: string): ModelConfig {
       ...(kind.learnedSinks && { learnedSinks: true }),
     },
     biases: { qkv: bias(kind.biases.qkv), output: bias(kind.biases.output), ffn: bias(kind.biases.ffn) },
-    activation: activationOf(fields, kind, where),
+    activation,
     normEps: positive(fields, named('normEps'), where, kind.defaults.normEps),
     embeddingScale: kind.scaledEmbedding
       ? Math.fround(Math.sqrt(hidden))
@@ -216,6 +223,12 @@ function completed({ layerTypes: types, defaults }: Architecture, fields: JsonFi
     ...(ropeless && defaults.rope && { rope_parameters: defaults.rope }),
   };
 }
+/** Returns whether a field says that experts are stored in MXFP4, which tensors say themselves. */
+const ofExperts = ({ experts }: Architecture, field: string, value: unknown): boolean =>
+  field === 'quantization_config' &&
+  experts?.clamped === true &&
+  typeof value === 'object' &&
+  (value as JsonFields).quant_method === 'mxfp4';
 
 /** Checks head counts. @throws KvError for heads that cannot be grouped or halved */
 export function checkHeads(queryHeads: number, kvHeads: number, headDim: number, where: string): void {

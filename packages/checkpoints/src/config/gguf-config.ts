@@ -9,6 +9,7 @@ import {
   turning,
   type ModelConfig,
 } from './config.ts';
+import { expertsOfKeys } from './experts.ts';
 import { boolean, integer, optional, positive, show, type JsonFields } from '../read/fields.ts';
 import { expectKnown } from './gguf-keys.ts';
 import type { GgufFile } from '../format/gguf.ts';
@@ -85,6 +86,13 @@ export async function configFromGguf(file: GgufFile): Promise<ModelConfig> {
     first = names.layer(attends.indexOf(true));
   const caps = (rest: string): number | undefined =>
     kind.softcaps && keys.has(rest) ? keys.positive(rest) : undefined;
+  const routers = Array.from({ length: layers }, (_, l) => names.layer(l).experts),
+    experts = expertsOfKeys(kind, {
+      ...keys,
+      value: (rest) => metadata[keys.key(rest)],
+      routers: routers.map(({ router }) => has(`${router}.weight`)),
+      selects: routers.some(({ selectionBias }) => has(selectionBias)),
+    });
   const bosId = id(metadata, 'bos', vocab, where),
     rope = await ropeOf(file, kind, keys, headDim),
     local =
@@ -99,8 +107,10 @@ export async function configFromGguf(file: GgufFile): Promise<ModelConfig> {
     layers,
     queryHeads,
     hidden,
-    ...(differing ?? { ffn: widthOf(keys) }),
+    // every layer of Qwen 3.5's has experts, and its files name no other width
+    ...(differing ?? { ffn: widthOf(keys, experts?.shared?.width) }),
     mixers,
+    ...optional('experts', experts),
     vocab,
     ropes: ropesByLayer(rope, local, windows, turnsOf(kind, keys, mixers)),
     attention: {
@@ -148,9 +158,9 @@ function keysOf(metadata: JsonFields, { gguf }: Architecture, where: string): Ke
 }
 
 /** Returns the width of the feed-forward layer; Granite 4.0's is that of its shared expert. */
-function widthOf(keys: Keys): number {
+function widthOf(keys: Keys, fallback?: number): number {
   const shared = 'expert_shared_feed_forward_length';
-  return keys.integer(keys.metadata[keys.key(shared)] ? shared : 'feed_forward_length');
+  return keys.integer(keys.metadata[keys.key(shared)] ? shared : 'feed_forward_length', fallback);
 }
 
 /** Returns the architecture of a file. @throws KvError that lists the known architectures */
@@ -393,7 +403,8 @@ async function ropeOf(file: GgufFile, kind: Architecture, keys: Keys, headDim: n
     written = metadata[key('scaling.type')],
     type = written ?? 'linear',
     [long, freqs] = ['rope_factors_long.weight', 'rope_freqs.weight'].map((tensor) => tensors.has(tensor));
-  if (type === 'yarn' && !long && !freqs) return yarn(rope, yarnOf(keys, factor, times));
+  if (type === 'yarn' && !long && !freqs)
+    return yarn(rope, { ...yarnOf(keys, factor, times), truncate: kind.names !== 'gpt_oss' });
   if (!['none', 'linear', ...(long ? ['longrope'] : [])].includes(type as string))
     throw new KvError(
       where,

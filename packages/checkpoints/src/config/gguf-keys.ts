@@ -56,7 +56,20 @@ const readWhere: Readonly<
       [({ mixer }: Architecture) => mixer === 'gatedDelta', []] as const,
     ]),
   ),
-  expert_shared_feed_forward_length: [({ multipliers }) => multipliers, [0]],
+  ...Object.fromEntries(
+    (
+      [
+        // tensors say which layers are dense
+        ...(
+          ['leading_dense_block_count', 'expert_count', 'expert_used_count', 'expert_feed_forward_length'] as const
+        ).map((key) => [key, [0]] as const),
+        ['expert_weights_norm', [false]],
+        ['expert_weights_scale', [0, 1]],
+        ['expert_gating_func', []],
+      ] as const
+    ).map(([key, plain]) => [key, [({ experts }: Architecture) => experts !== undefined, plain]] as const),
+  ),
+  expert_shared_feed_forward_length: [({ experts, multipliers }) => multipliers || experts?.shared === true, [0]],
   // of Granite it says whether heads are rotated
   'rope.scaling.finetuned': [({ multipliers }) => multipliers, [true]],
   // layers that draft are not run, and images are not read
@@ -102,21 +115,16 @@ const ignoredPrefixes: readonly string[] = ['vision.', 'mm.'];
 /** Keys that change what is computed, with the values that this decoder supports. */
 const plainly: Readonly<Record<string, readonly unknown[]>> = {
   use_parallel_residual: [false],
-  leading_dense_block_count: [0],
   n_deepstack_layers: [0],
   deepstack_mapping: [],
   interleave_moe_layer_step: [0],
   moe_every_n_layers: [0],
   moe_latent_size: [0],
-  expert_count: [0],
-  expert_used_count: [0],
   expert_shared_count: [0],
   expert_group_count: [0],
   expert_group_used_count: [0],
-  expert_feed_forward_length: [0],
+
   expert_chunk_feed_forward_length: [0],
-  expert_weights_norm: [false],
-  expert_weights_scale: [0, 1],
   router_logit_softcapping: [0],
   rescale_every_n_layers: [0],
   token_shift_count: [0],

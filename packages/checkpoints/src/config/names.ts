@@ -49,6 +49,30 @@ export interface LayerNames {
   readonly inputNorm: string;
   /** The whole name. */
   readonly scale: string;
+  readonly experts: ExpertNames;
+}
+
+/** Names of the tensors of routed experts; those of matrices of all experts in one tensor are whole. */
+export interface ExpertNames {
+  readonly router: string;
+  /** The whole name. */
+  readonly selectionBias: string;
+  /** Gate and up of all experts, in one tensor. */
+  readonly gateUp: string;
+  readonly gateUpBias: string;
+  /** Gate of all experts, and up of all experts, in a tensor each. */
+  readonly gate: string;
+  readonly gateBias: string;
+  readonly up: string;
+  readonly upBias: string;
+  readonly down: string;
+  readonly downBias: string;
+  /** Names of the tensors of one expert, where each has its own. */
+  one(expert: number): { readonly gate: string; readonly up: string; readonly down: string };
+  /** What gates the shared expert: the whole name. */
+  readonly sharedGate: string;
+  /** The shared expert's tensors. */
+  readonly shared: { readonly gate: string; readonly up: string; readonly down: string };
 }
 
 /** Whether a file has a tensor of this name. */
@@ -155,6 +179,7 @@ export function huggingFaceNames(of: ArchitectureName, has: Has): TensorNames {
         inputOutput: at('per_layer_projection'),
         inputNorm: at('post_per_layer_input_norm'),
         scale: at('layer_scalar'),
+        experts: expertNames(at(lfm2 ? 'feed_forward' : 'mlp'), lfm2, names === 'gpt_oss' ? 'router' : 'gate'),
         ...(lfm2 && {
           qNorm: at('self_attn.q_layernorm'),
           kNorm: at('self_attn.k_layernorm'),
@@ -171,6 +196,30 @@ export function huggingFaceNames(of: ArchitectureName, has: Has): TensorNames {
         }),
       };
     },
+  };
+}
+
+/** Returns the names of experts within a feed-forward layer of Hugging Face checkpoints. */
+function expertNames(within: string, lfm2: boolean, router: string): ExpertNames {
+  const all = `${within}.experts`,
+    three = (of: string): { gate: string; up: string; down: string } =>
+      lfm2
+        ? { gate: `${of}.w1`, up: `${of}.w3`, down: `${of}.w2` }
+        : { gate: `${of}.gate_proj`, up: `${of}.up_proj`, down: `${of}.down_proj` };
+  return {
+    router: `${within}.${router}`,
+    selectionBias: `${within}.expert_bias`,
+    gateUp: `${all}.gate_up_proj`,
+    gateUpBias: `${all}.gate_up_proj_bias`,
+    gate: `${all}.gate_proj`,
+    gateBias: `${all}.gate_proj_bias`,
+    up: `${all}.up_proj`,
+    upBias: `${all}.up_proj_bias`,
+    down: `${all}.down_proj`,
+    downBias: `${all}.down_proj_bias`,
+    one: (expert) => three(`${all}.${expert}`),
+    sharedGate: `${within}.shared_expert_gate.weight`,
+    shared: three(`${within}.shared_expert`),
   };
 }
 
@@ -221,7 +270,7 @@ export const ggufNames = (of: ArchitectureName, has: Has): TensorNames => ({
       sinks: at('attn_sinks.weight'),
       output: at('attn_output'),
       postAttentionNorm: at('post_attention_norm'),
-      ffnNorm: at(architectures[of].names === 'qwen3_5' ? 'post_attention_norm' : 'ffn_norm'),
+      ffnNorm: at(['qwen3_5', 'gpt_oss'].includes(architectures[of].names) ? 'post_attention_norm' : 'ffn_norm'),
       gate: at('ffn_gate'),
       up: at('ffn_up'),
       gateUp: at('ffn_up'),
@@ -231,6 +280,26 @@ export const ggufNames = (of: ArchitectureName, has: Has): TensorNames => ({
       inputOutput: at('proj'),
       inputNorm: at('post_norm'),
       scale: at('layer_output_scale.weight'),
+      experts: {
+        router: at('ffn_gate_inp'),
+        selectionBias: at('exp_probs_b.bias'),
+        gateUp: at('ffn_gate_up_exps.weight'),
+        gateUpBias: at('ffn_gate_up_exps.bias'),
+        gate: at('ffn_gate_exps.weight'),
+        gateBias: at('ffn_gate_exps.bias'),
+        up: at('ffn_up_exps.weight'),
+        upBias: at('ffn_up_exps.bias'),
+        down: at('ffn_down_exps.weight'),
+        downBias: at('ffn_down_exps.bias'),
+        // in files of 2023
+        one: (expert) => ({
+          gate: at(`ffn_gate.${expert}`),
+          up: at(`ffn_up.${expert}`),
+          down: at(`ffn_down.${expert}`),
+        }),
+        sharedGate: at('ffn_gate_inp_shexp.weight'),
+        shared: { gate: at('ffn_gate_shexp'), up: at('ffn_up_shexp'), down: at('ffn_down_shexp') },
+      },
     };
   },
 });

@@ -5,8 +5,7 @@ import { show, type JsonFields } from '../read/fields.ts';
  * Features of decoders that none here has, by the fields of config.json or the GGUF keys that indicate them; those of a
  * text model within a larger one count too.
  */
-const lacking: readonly (readonly [what: string, fields: readonly string[]])[] = [
-  ['mixtures of experts', ['num_local_experts', 'num_experts', 'n_routed_experts', 'expert_count']],
+const lacking: readonly (readonly [what: string, fields: readonly string[], unless?: string])[] = [
   ['latent attention', ['kv_lora_rank', 'attention.kv_lora_rank']],
   ['the attention of RWKV', ['wkv.head_size']],
   ['one gate for a whole attention head', ['use_attention_gate']],

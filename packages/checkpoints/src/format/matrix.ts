@@ -151,6 +151,66 @@ export const separate = (headRows: number): Reordering =>
     return 2 * (at - inHead) + kind * headRows + inHead;
   });
 
+/** Separates, in each of `matrices` stacked on one another, rows that alternate: rows (m, i, kind) become (m, kind, i). */
+export const unzip = (matrices: number): Reordering =>
+  reordered((row, rows) => {
+    const each = rows / matrices,
+      inEach = row % each;
+    return row - inEach + 2 * (inEach % (each / 2)) + Math.floor((2 * inEach) / each);
+  });
+
+/** Cuts two matrices into `matrices` each and stacks these by turns; nothing is copied. */
+export function byTurns(a: Matrix, b: Matrix, matrices: number): Matrix {
+  const runs = (whole: Matrix): readonly Matrix[] =>
+      Array.from({ length: matrices }, (_, m) =>
+        matrixRows(whole, (m * whole.outputs) / matrices, whole.outputs / matrices),
+      ),
+    others = runs(b);
+  return stack(runs(a).flatMap((one, m) => [one, others[m]]));
+}
+
+/** Returns rows `from` to `from + count` of a matrix, as stored; nothing is copied. */
+export function matrixRows({ inputs, parts }: Matrix, from: number, count: number): Matrix {
+  const found: MatrixPart[] = [];
+  let first = 0;
+  for (const part of parts) {
+    const { type, rows, read } = part,
+      low = Math.max(from, first) - first,
+      high = Math.min(from + count, first + rows) - first;
+    if (low < high && read)
+      found.push(unreadRows(type, high - low, (at, some, into) => read(low + at, some, into), part.unit));
+    else if (low < high) {
+      const each = part.bytes.length / rows;
+      found.push({ type, rows: high - low, bytes: part.bytes.subarray(low * each, high * each) });
+    }
+    first += rows;
+  }
+  return { outputs: count, inputs, parts: found };
+}
+
+/** Transposes each of `matrices` stacked on one another, whose numbers are not in blocks. */
+export const transpose =
+  (matrices: number): Reordering =>
+  ({ outputs, inputs, parts: [whole] }) => {
+    const { type, bytes } = whole,
+      rows = outputs / matrices,
+      size = bytes.length / (outputs * inputs),
+      out = new Uint8Array(bytes.length),
+      numbers = (of: Uint8Array): Uint32Array | Uint16Array => {
+        const own = of.byteOffset % size === 0 ? of : of.slice();
+        return size === 4
+          ? new Uint32Array(own.buffer, own.byteOffset, own.length / 4)
+          : new Uint16Array(own.buffer, own.byteOffset, own.length / 2);
+      };
+    const from = numbers(bytes),
+      to = numbers(out);
+    for (let m = 0; m < matrices; m++) {
+      const at = m * rows * inputs;
+      for (let r = 0; r < rows; r++) for (let i = 0; i < inputs; i++) to[at + i * rows + r] = from[at + r * inputs + i];
+    }
+    return { outputs: matrices * inputs, inputs: rows, parts: [{ type, rows: matrices * inputs, bytes: out }] };
+  };
+
 /** Returns an order by the row of a part that comes to each place. */
 const reordered =
   (from: (row: number, rows: number) => number): Reordering =>

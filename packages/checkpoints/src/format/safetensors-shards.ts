@@ -1,6 +1,7 @@
 import { KvError } from '@kv/core';
 import { object, show } from '../read/fields.ts';
-import { readSafetensors } from './safetensors.ts';
+import { withMxPairs } from './mx-pairs.ts';
+import { readSafetensors, readStored } from './safetensors.ts';
 import { readJson, type ByteSource } from '../read/source.ts';
 import { closeAll, joinFiles, type CheckpointTensors } from './tensor-file.ts';
 
@@ -29,12 +30,12 @@ export async function openSafetensors(open: OpenFile, where: string): Promise<Ch
       const source = await open(file);
       if (source === undefined) throw new KvError(list.name, `expected the shard ${file}, got no such file`);
       sources.push(source);
-      shards.set(file, await readSafetensors(source));
+      shards.set(file, await readStored(source));
     }
     for (const [tensor, file] of homes)
       if (shards.get(file)?.tensors.has(tensor) !== true)
         throw new KvError(list.name, `weight_map must name the shard of ${show(tensor)}, got ${file}, which lacks it`);
-    return joinFiles(list.name, [...shards.values()]);
+    return withMxPairs(joinFiles(list.name, [...shards.values()]));
   });
 }
 

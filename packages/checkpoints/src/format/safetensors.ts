@@ -2,8 +2,8 @@ import { KvError } from '@kv/core';
 import { object, show } from '../read/fields.ts';
 import { parseJson } from '../read/json.ts';
 import type { ByteSource } from '../read/source.ts';
-import { joinMx, withMxPairs } from './mx-pairs.ts';
-import { missing, type BytesPart, type TensorEntry, type CheckpointTensors } from './tensor-file.ts';
+import { withMxPairs } from './mx-pairs.ts';
+import { missing, type TensorEntry, type CheckpointTensors } from './tensor-file.ts';
 import { weightType } from './tensor-types.ts';
 
 /** `[begin, end)` are bytes of the data part. */
@@ -44,7 +44,11 @@ const maxHeader = 100_000_000;
  * @throws KvError in one sentence for a header that is truncated, is not JSON, or contradicts the file: types, shapes,
  * offsets, overlaps, gaps
  */
-export async function readSafetensors(source: ByteSource): Promise<CheckpointTensors> {
+export const readSafetensors = async (source: ByteSource): Promise<CheckpointTensors> =>
+  withMxPairs(await readStored(source));
+
+/** Opens a safetensors file like `readSafetensors`, with the tensors that it stores, which may be half of a pair. */
+export async function readStored(source: ByteSource): Promise<CheckpointTensors> {
   const where = source.name;
   if (source.size < 8) throw new KvError(where, `expected a safetensors file of at least 8 bytes, got ${source.size}`);
   const prefix = await source.read(0, 8);
@@ -55,21 +59,20 @@ export async function readSafetensors(source: ByteSource): Promise<CheckpointTen
       `expected a header of at most ${Math.min(maxHeader, source.size - 8)} bytes, got a length of ${length}`,
     );
   const header = object(parseJson(await source.read(8, length), where, 4), where, 'the header');
-  const stored = new Map<string, Placed>();
+  const tensors = new Map<string, Placed>();
   for (const [name, value] of Object.entries(header))
-    if (name !== '__metadata__') stored.set(name, placed(name, value, where));
-  checkLayout(stored, source.size - 8 - length, where);
-  const tensors = withMxPairs(stored, where),
-    read = ({ begin, end }: Placed, part: BytesPart = { from: 0, length: end - begin }): Promise<Uint8Array> =>
-      source.read(8 + length + begin + part.from, part.length, part.into);
+    if (name !== '__metadata__') tensors.set(name, placed(name, value, where));
+  checkLayout(tensors, source.size - 8 - length, where);
   return {
     name: where,
     tensors,
     async bytes(tensor, part) {
       const found = tensors.get(tensor);
       if (found === undefined) throw missing(where, tensor);
-      weightType(found.type, `${where} ${show(tensor)}`);
-      return 'blocks' in found ? joinMx(await read(found.blocks), await read(found.scales)) : read(found, part);
+      const { type, begin, end } = found,
+        { from = 0, length: count = end - begin, into } = part ?? {};
+      if (type !== 'U8') weightType(type, `${where} ${show(tensor)}`); // half of a pair
+      return source.read(8 + length + begin + from, count, into);
     },
     close: () => source.close(),
   };

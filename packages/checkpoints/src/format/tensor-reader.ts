@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import { show } from '../read/fields.ts';
-import { dense, unreadRows, type Matrix, type Reordering, type RowsRead } from './matrix.ts';
+import { dense, transpose, unreadRows, type Matrix, type Reordering, type RowsRead } from './matrix.ts';
 import type { BytesPart, CheckpointTensors } from './tensor-file.ts';
 import { floatRows, notFinite, tensorTypes, weightType, type TensorType } from './tensor-types.ts';
 
@@ -19,6 +19,15 @@ export interface TensorReader {
   kernel(name: string, channels: number, length: number): LazyRead<Float32Array>;
   /** Requests a matrix `[outputs, inputs]` whose rows are read when they are asked for, as f32. */
   rows(name: string, outputs: number, inputs: number): (ids: ArrayLike<number>) => Promise<Float32Array>;
+  /**
+   * Requests the matrices `[outputs, inputs]` of several experts in one tensor, as one matrix `[experts * outputs, inputs]`;
+   * `transposed`: a tensor that is not quantised holds `[inputs, outputs]` of each.
+   */
+  experts(
+    name: string,
+    shape: readonly [experts: number, outputs: number, inputs: number],
+    transposed?: boolean,
+  ): LazyRead<Matrix>;
   /** Returns whether the file has a tensor. */
   has(name: string): boolean;
   /**
@@ -44,10 +53,14 @@ export function tensorReader(file: CheckpointTensors, byRows = false): TensorRea
     if (bad < 0) return bytes;
     throw new KvError(file.name, `${name} must hold finite numbers, got NaN or an infinity at index ${first + bad}`);
   };
-  /** Checks a tensor against the header. */
+  /**
+   * Checks a tensor against the header.
+   * @param leading dimensions, from the first on, whose product is the number of rows
+   */
   const request = (
     name: string,
     shape: readonly number[],
+    leading = 1,
   ): { readonly type: TensorType; readonly rows: number; readonly inputs: number } => {
     asked.add(name);
     const entry = file.tensors.get(name),
@@ -57,8 +70,9 @@ export function tensorReader(file: CheckpointTensors, byRows = false): TensorRea
     if (!same(entry.shape, shape))
       throw new KvError(file.name, `${name} must have shape ${want}, got ${show(entry.shape)}`);
     const type = weightType(entry.type, `${file.name} ${name}`),
-      [rows = 0, ...rest] = shape,
-      inputs = rest.reduce((product, size) => product * size, 1),
+      product = (sizes: readonly number[]): number => sizes.reduce((all, size) => all * size, 1),
+      rows = product(shape.slice(0, leading)),
+      inputs = product(shape.slice(leading)),
       { numbers } = tensorTypes[type];
     if (inputs % numbers !== 0)
       throw new KvError(
@@ -67,8 +81,13 @@ export function tensorReader(file: CheckpointTensors, byRows = false): TensorRea
       );
     return { type, rows, inputs };
   };
-  const read = (name: string, shape: readonly number[], order?: Reordering | undefined): LazyRead<Matrix> => {
-    const { type, rows, inputs } = request(name, shape);
+  const read = (
+    name: string,
+    shape: readonly number[],
+    order?: Reordering | undefined,
+    leading = 1,
+  ): LazyRead<Matrix> => {
+    const { type, rows, inputs } = request(name, shape, leading);
     return async () => {
       const parts = [{ type, rows, bytes: await finite(name, type) }],
         whole: Matrix = { outputs: rows, inputs, parts };
@@ -98,8 +117,8 @@ export function tensorReader(file: CheckpointTensors, byRows = false): TensorRea
       return async () => dense(await load()).slice();
     },
     kernel(name, channels, length) {
-      const apart = [channels, 1, length]; // as PyTorch stores it
-      const load = read(name, same(file.tensors.get(name)?.shape, apart) ? apart : [channels, length]);
+      const others = [[channels, 1, length], ...(channels === 1 ? [[length]] : [])], // as PyTorch stores it, or without a 1
+        load = read(name, others.find((shape) => same(file.tensors.get(name)?.shape, shape)) ?? [channels, length]);
       return async () => dense(await load()).slice();
     },
     rows(name, outputs, inputs) {
@@ -122,6 +141,12 @@ export function tensorReader(file: CheckpointTensors, byRows = false): TensorRea
         for (let i = 0; i < ids.length; i++) out.set(rows.get(ids[i])!, i * inputs); // each is known
         return out;
       };
+    },
+    experts(name, [experts, outputs, inputs], transposed = false) {
+      const type = file.tensors.get(name)?.type ?? '';
+      if (!transposed || !Object.hasOwn(tensorTypes, type) || tensorTypes[type as TensorType].numbers > 1)
+        return read(name, [experts, outputs, inputs], undefined, 2);
+      return read(name, [experts, inputs, outputs], transpose(experts), 2);
     },
     has: (name) => file.tensors.has(name),
     checkNames(harmless, what) {

@@ -2,6 +2,7 @@ import { ggufChatTemplate } from '../chat/chat-template.ts';
 import { architectures, type ArchitectureName } from '../config/architectures.ts';
 import { ggufTokenizerJson } from '../tokenizer/gguf.ts';
 import type { ModelConfig } from '../config/config.ts';
+import { expertsJson } from '../config/experts.ts';
 import { floatJson, layerTypes, slotHeads, type Mixer, type StateMixer } from '../config/mixers.ts';
 import type { JsonFields } from '../read/fields.ts';
 import type { RopeConfig } from '../config/rope-config.ts';
@@ -81,6 +82,10 @@ const CLASSES: Readonly<Record<ArchitectureName, string>> = {
   lfm2: 'Lfm2ForCausalLM',
   lfm3: 'Lfm3ForCausalLM',
   qwen3_5_text: 'Qwen3_5ForCausalLM',
+  gpt_oss: 'GptOssForCausalLM',
+  qwen3_moe: 'Qwen3MoeForCausalLM',
+  qwen3_5_moe_text: 'Qwen3_5MoeForCausalLM',
+  lfm2_moe: 'Lfm2MoeForCausalLM',
 };
 
 /** Returns a config.json that `parseConfig` reads back unchanged; a Llama with a sliding window becomes a Mistral. */
@@ -126,6 +131,7 @@ export function configJson(config: ModelConfig): JsonFields {
     ...(kind.partialRotary && { partial_rotary_factor: rope.rotary / headDim }),
     ...(kind.adjustedFfn && { block_auto_adjust_ff_dim: false }),
     ...(kind.mixer && mixersJson(config, kind.mixer)),
+    ...expertsJson(config.experts),
     ...(kind.windows !== 'none' && { sliding_window: window ?? null }),
     ...(kind.windows !== 'none' &&
       kind.windows !== 'all' && {

@@ -1,7 +1,7 @@
 import { architectures } from '../config/architectures.ts';
 import { concatArrays } from '../read/join-bytes.ts';
 import { ffnOf, type ModelConfig } from '../config/config.ts';
-import { deinterleave, separate, stack, type Matrix, type MatrixPart, type Reordering } from '../format/matrix.ts';
+import { deinterleave, separate, type Matrix, type MatrixPart, type Reordering } from '../format/matrix.ts';
 import {
   deltaChannels,
   spaceChannels,
@@ -13,6 +13,8 @@ import {
 import { ggufNames, huggingFaceNames, type LayerNames } from '../config/names.ts';
 import type { CheckpointTensors } from '../format/tensor-file.ts';
 import { tensorReader, type LazyRead, type TensorReader } from '../format/tensor-reader.ts';
+import { expertReads } from './expert-weights.ts';
+import { changed, inOne, stacked, take } from './lazy.ts';
 
 /** Weights before the attention of a layer that has it. */
 export interface ProjectWeights {
@@ -105,14 +107,16 @@ export interface FinishWeights {
   readonly postAttentionNorm?: Float32Array;
   /** `[D]`; present if a norm comes before the feed-forward layer */
   readonly norm?: Float32Array;
-  /** gate and up, `[2 * ffn, D]` */
-  readonly gateUp: Matrix;
+  /** gate and up, `[2 * ffn, D]`, of the feed-forward layer or of the expert that all tokens share; absent where there is neither */
+  readonly gateUp?: Matrix;
   /** `[2 * ffn]` */
   readonly gateUpBias?: Float32Array;
-  /** `[D, ffn]` */
-  readonly down: Matrix;
+  /** `[D, ffn]`, as `gateUp` */
+  readonly down?: Matrix;
   /** `[D]` */
   readonly downBias?: Float32Array;
+  /** Present in layers with routed experts */
+  readonly experts?: ExpertWeights;
   /** `[D]` */
   readonly postFfnNorm?: Float32Array;
   /** What joins a token's own input of this layer with the residual stream, where the model has such inputs. */
@@ -142,6 +146,26 @@ export interface PerLayerWeights {
    * be open.
    */
   rows(ids: ArrayLike<number>): Promise<Float32Array>;
+}
+
+/** Weights of a layer's E routed experts of `width`. */
+export interface ExpertWeights {
+  /** `[E, D]` */
+  readonly router: Matrix;
+  /** `[E]` */
+  readonly routerBias?: Float32Array;
+  /** `[E]`, added to scores for choosing only */
+  readonly selectionBias?: Float32Array;
+  /** gate and up of expert 0, then of expert 1 and so on, `[E * 2 * width, D]` */
+  readonly gateUp: Matrix;
+  /** `[E * 2 * width]` */
+  readonly gateUpBias?: Float32Array;
+  /** `[E * D, width]` */
+  readonly down: Matrix;
+  /** `[E * D]` */
+  readonly downBias?: Float32Array;
+  /** `[1, D]`: the sigmoid of its product multiplies the result of the shared expert */
+  readonly sharedGate?: Matrix;
 }
 
 /** A decoder's weights, read on demand and not cached. */
@@ -198,6 +222,9 @@ export const shapeWeights = (config: ModelConfig): Weights =>
       vector: (_, width) => async () => new Float32Array(width),
       kernel: (_, channels, length) => async () => new Float32Array(channels * length),
       rows: (_, __, inputs) => async (ids) => new Float32Array(ids.length * inputs),
+      experts:
+        (_, [experts, outputs, inputs]) =>
+        async () => ({ outputs: experts * outputs, inputs, parts: [] }),
       has: () => false,
       checkNames() {},
     },
@@ -205,11 +232,8 @@ export const shapeWeights = (config: ModelConfig): Weights =>
     'hugging-face',
   );
 
-function readWeights(
-  { matrix, vector, kernel, rows, has, checkNames }: TensorReader,
-  config: ModelConfig,
-  format: CheckpointFormat,
-): Weights {
+function readWeights(reader: TensorReader, config: ModelConfig, format: CheckpointFormat): Weights {
+  const { matrix, vector, kernel, rows, has, checkNames } = reader;
   const { hidden: D, vocab, queryHeads: H, perLayer: P, biases, layers: count, mixers, tied } = config;
   const {
     fused,
@@ -227,7 +251,7 @@ function readWeights(
     names = (gguf ? ggufNames : huggingFaceNames)(config.architecture, has);
   const gain = (name: string, width: number): LazyRead<Float32Array> => {
     const load = vector(`${name}.weight`, width);
-    return gainsFromOne && !gguf ? then(load, (gains) => gains.map((w) => 1 + w)) : load;
+    return gainsFromOne && !gguf ? changed(load, (gains) => gains.map((w) => 1 + w)) : load;
   };
   const gated = config.attention.outputGate === 'channel',
     headGates = config.attention.outputGate === 'head';
@@ -261,8 +285,8 @@ function readWeights(
     return {
       project: take<ProjectWeights>({
         norm: before ? gain(at.mixerNorm, D) : undefined,
-        qkv: then(product(headGates ? [...qkv, [at.headGate, H]] : qkv, D), (all) => (gated ? gatesLast(all) : all)),
-        bias: then(bias(biases.qkv, qkv), (all) =>
+        qkv: changed(product(headGates ? [...qkv, [at.headGate, H]] : qkv, D), (all) => (gated ? gatesLast(all) : all)),
+        bias: changed(bias(biases.qkv, qkv), (all) =>
           gated ? gateBiasesLast(all, H * d) : headGates ? concatArrays([all, new Float32Array(H)]) : all,
         ),
         qNorm: qkNorm === 'none' ? undefined : gain(at.qNorm, qkNorm === 'head' ? d : H * d),
@@ -307,7 +331,7 @@ function readWeights(
           D,
         ),
         kernel: kernel(`${filter}.weight`, channels, length),
-        decay: gguf ? logs : then(logs, (all) => all.map((log) => -Math.exp(log))),
+        decay: gguf ? logs : changed(logs, (all) => all.map((log) => -Math.exp(log))),
         timeBias: vector(timeBias, valueHeads),
         gain: vector(`${ownGain}.weight`, valueDim),
         keyHeadOf: async () => (gguf && keyHeads < valueHeads ? 'tiled' : 'grouped'),
@@ -333,7 +357,7 @@ function readWeights(
         inputBias: bias(mixer.bias, all),
         kernel: kernel(`${filter}.weight`, channels, length),
         kernelBias: bias(mixer.convolutionBias, [[filter, channels]]),
-        decay: gguf ? logs : then(logs, (numbers) => numbers.map((log) => -Math.exp(log))),
+        decay: gguf ? logs : changed(logs, (numbers) => numbers.map((log) => -Math.exp(log))),
         timeBias: vector(timeBias, heads),
         skip: ofHeads(skip),
       }),
@@ -356,16 +380,19 @@ function readWeights(
         : mixer.kind === 'stateSpace'
           ? space(at, mixer)
           : convolution(at, mixer);
-    const ffn = ffnOf(config, index),
+    const { experts } = config,
+      routed = experts?.layers[index] === true,
+      dense = routed ? at.experts.shared : at,
+      width = routed ? (experts.shared?.width ?? 0) : ffnOf(config, index),
       output: Parts = [[name, D]];
     const gateUp: Parts =
       fused || (fusedGate && !gguf)
-        ? [[at.gateUp, 2 * ffn]]
+        ? [[at.gateUp, 2 * width]]
         : [
-            [at.gate, ffn],
-            [at.up, ffn],
+            [dense.gate, width],
+            [dense.up, width],
           ];
-    const down: Parts = [[at.down, D]];
+    const down: Parts = [[dense.down, D]];
     return {
       ...reads,
       finish: take<FinishWeights>({
@@ -374,10 +401,15 @@ function readWeights(
         outputBias: bias(biased, output),
         postAttentionNorm: after ? gain(at.postAttentionNorm, D) : undefined,
         norm: before ? gain(at.ffnNorm, D) : undefined,
-        gateUp: product(gateUp, D),
-        gateUpBias: bias(biases.ffn, gateUp),
-        down: product(down, ffn),
-        downBias: bias(biases.ffn, down),
+        ...(width > 0
+          ? {
+              gateUp: product(gateUp, D),
+              gateUpBias: bias(biases.ffn, gateUp),
+              down: product(down, width),
+              downBias: bias(biases.ffn, down),
+            }
+          : { gateUp: undefined, gateUpBias: undefined, down: undefined, downBias: undefined }),
+        experts: routed ? take<ExpertWeights>(expertReads(reader, at.experts, experts, D, format)) : undefined,
         postFfnNorm: after ? gain(at.postFfnNorm, D) : undefined,
         perLayer:
           P === undefined
@@ -434,34 +466,3 @@ function gatesLast({ parts: [queries, ...others], ...shape }: Matrix): Matrix {
 
 const gateBiasesLast = (biases: Float32Array, queries: number): Float32Array =>
   concatArrays([biases.subarray(0, queries), biases.subarray(2 * queries), biases.subarray(queries, 2 * queries)]);
-
-/** Applies a function to what is read, if anything is. */
-function then<T>(load: LazyRead<T>, change: (value: T) => T): LazyRead<T>;
-function then<T>(load: LazyRead<T> | undefined, change: (value: T) => T): LazyRead<T> | undefined;
-function then<T>(load: LazyRead<T> | undefined, change: (value: T) => T): LazyRead<T> | undefined {
-  return load && (async () => change(await load()));
-}
-
-const stacked =
-  (loads: readonly LazyRead<Matrix>[]): LazyRead<Matrix> =>
-  async () =>
-    stack(await Promise.all(loads.map((load) => load())));
-
-const inOne =
-  (loads: readonly LazyRead<Float32Array>[]): LazyRead<Float32Array> =>
-  async () =>
-    concatArrays(await Promise.all(loads.map((load) => load())));
-
-/** Awaits all properties of an object at once; properties that are undefined are left out. */
-function take<W extends object>(
-  loads: { readonly [K in keyof W]-?: LazyRead<NonNullable<W[K]>> | (undefined extends W[K] ? undefined : never) },
-): LazyRead<W> {
-  return async () =>
-    Object.fromEntries(
-      await Promise.all(
-        Object.entries<LazyRead<unknown> | undefined>(loads).flatMap(([name, load]) =>
-          load ? [load().then((value) => [name, value])] : [],
-        ),
-      ),
-    ) as W;
-}

@@ -69,7 +69,7 @@ const plural = {
   stateSpace: 'state spaces',
 } as const;
 
-/** @throws KvError for a model with a layer that carries a state, which a graph has no input for, or with output gates, learned sinks or scaled queries */
+/** @throws KvError for a model with a layer that carries a state, which a graph has no input for, or with output gates, learned sinks, scaled queries or routed experts */
 function expectAttention(name: string, config: ModelConfig): void {
   const { layers } = config,
     others = layers - slotLayers(config).length,
@@ -78,7 +78,8 @@ function expectAttention(name: string, config: ModelConfig): void {
         ? `${plural[config.mixers.find(({ kind }) => kind !== 'attention')!.kind]} in ${others} of ${layers}`
         : (config.attention.outputGate && 'output gates') ||
           (config.attention.learnedSinks && 'learned sinks') ||
-          (config.attention.queryScale && 'queries that are scaled by their position');
+          (config.attention.queryScale && 'queries that are scaled by their position') ||
+          (config.experts && 'routed experts');
   if (what)
     throw new KvError(
       name,

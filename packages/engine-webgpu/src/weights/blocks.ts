@@ -2,7 +2,7 @@ import type { WeightFormat } from '../wgsl/weights.ts';
 
 /** How a stored block is packed for the device. */
 interface BlockPacking {
-  /** Byte offsets of its f16 scales. */
+  /** Byte offsets of its scales, of two bytes each: f16 numbers, but the exponent of MXFP4 is the first of its two. */
   readonly scaleBytes: readonly number[];
   /**
    * Writes its 32 numbers j in order: whole bytes, or four words of low bits, the first number of a byte in its low
@@ -65,6 +65,7 @@ export const blocks: Readonly<Record<Exclude<WeightFormat, 'f32' | 'f16' | 'bf16
       upper(from, at + 128 + 32 * (j >> 2), 2 * (j % 4), 2, to, out + 16);
     },
   },
+  mxfp4: { scaleBytes: [0], pack: (from, at, _, to, out) => halved(from, at + 1, to, out) },
 };
 
 /** Numbers that a nibble of IQ4_NL stands for (ggml-common.h). */

@@ -17,7 +17,7 @@ const forms: Readonly<Partial<Record<TensorType, WeightFormat>>> = {
   Q5_K: 'q5_k',
   Q6_K: 'q6_k',
   IQ4_NL: 'q8_0',
-  MXFP4: 'bf16',
+  MXFP4: 'mxfp4',
 };
 
 /** 32-bit words of eight numbers, without scales. */
@@ -33,8 +33,9 @@ export const OCTET_WORDS: Readonly<Record<WeightFormat, number>> = {
   q4_k: 1,
   q5_k: 1.25,
   q6_k: 1.5,
+  mxfp4: 1,
 };
-/** Number of f16 scales for a block of 32 numbers. */
+/** Number of scales, of 16 bits each, for a block of 32 numbers. */
 export const BLOCK_HALVES: Readonly<Record<WeightFormat, number>> = {
   f32: 0,
   f16: 0,
@@ -47,6 +48,7 @@ export const BLOCK_HALVES: Readonly<Record<WeightFormat, number>> = {
   q4_k: 1,
   q5_k: 1,
   q6_k: 9 / 8,
+  mxfp4: 1,
 };
 
 /** Returns the octets of a row, which is padded with zeros. */
@@ -54,7 +56,7 @@ export const octetsOf = (inputs: number): number => Math.ceil(inputs / 8);
 
 /**
  * Rows of a part: the numbers or quants, and the scales of their blocks by halves (of Q4_1 and Q5_1 the scale and the
- * minimum; of K-quants all that the block has).
+ * minimum; of K-quants all that the block has; of MXFP4 its exponent, in the low byte).
  */
 export interface PackedRows {
   readonly weights: Uint32Array;
@@ -74,7 +76,7 @@ export function repack({ type, rows, bytes }: MatrixPart, inputs: number, from: 
     scales = new Uint16Array((count * inputs * BLOCK_HALVES[form]) / 32);
   const to = new Uint8Array(weights.buffer);
   if (form === 'f32' || form === 'f16' || form === 'bf16') {
-    const plain = form === 'f32' ? bytesOf(toFloat32(type, part)) : type === 'MXFP4' ? upperHalves(type, part) : part,
+    const plain = form === 'f32' ? bytesOf(toFloat32(type, part)) : part,
       row = plain.length / count,
       step = to.length / count;
     for (let r = 0; r < count; r++) to.set(plain.subarray(r * row, (r + 1) * row), r * step);
@@ -92,10 +94,3 @@ export function repack({ type, rows, bytes }: MatrixPart, inputs: number, from: 
 
 const bytesOf = ({ buffer, byteOffset, byteLength }: Float32Array): Uint8Array =>
   new Uint8Array(buffer, byteOffset, byteLength);
-
-/** Converts numbers of few bits to BF16, exactly. */
-const upperHalves = (type: TensorType, part: Uint8Array): Uint8Array => {
-  const numbers = toFloat32(type, part),
-    bits = new Uint32Array(numbers.buffer, numbers.byteOffset, numbers.length);
-  return new Uint8Array(Uint16Array.from(bits, (x) => x >>> 16).buffer);
-};

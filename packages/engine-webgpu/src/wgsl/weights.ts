@@ -2,7 +2,7 @@ import { HALF } from './halves.ts';
 
 /**
  * Forms of weights on the device: plain numbers of 32 or 16 bits, or blocks with quants and scales in separate buffers,
- * of 32 numbers with one scale, or of 256 with eight or sixteen scales (K).
+ * of 32 numbers with one scale, which of MXFP4 is a power of two, or of 256 with eight or sixteen scales (K).
  */
 export type WeightFormat =
   | 'f32'
@@ -15,7 +15,8 @@ export type WeightFormat =
   | 'q5_1'
   | 'q4_k'
   | 'q5_k'
-  | 'q6_k';
+  | 'q6_k'
+  | 'mxfp4';
 
 const SCALE = /* wgsl */ `${HALF}
 fn scale(octet: u32) -> f32 { let block = octet / 4u; return half((scales[block / 2u] >> (16u * (block % 2u))) & 0xffffu); }`;
@@ -130,6 +131,30 @@ fn weight(at: u32) -> Octet {
   let own = bitcast<i32>(word16(from_ + 1u + sub / 2u) << (24u - 8u * (sub % 2u))) >> 24u;
   let d = half(word16(from_)) * f32(own);
   return Octet(d * (fours(w) + upper(high) - 32.0), d * (fours(w >> 16u) + upper(high >> 8u) - 32.0));
+}`,
+  },
+  mxfp4: {
+    type: 'u32',
+    scales: true,
+    source: /* wgsl */ `
+// 2^(e - 127) in two factors, of which neither is subnormal
+fn power(at: u32) -> vec2<f32> {
+  let block = at / 4u;
+  let e = (scales[block / 2u] >> (16u * (block % 2u))) & 255u;
+  return vec2<f32>(bitcast<f32>((e / 2u + 64u) << 23u), bitcast<f32>((e - e / 2u + 63u) << 23u));
+}
+// twice the sizes 0, .5, 1, 1.5, 2, 3, 4, 6, with their signs
+fn floats(word: u32) -> vec4<f32> {
+  let n = vec4<u32>(word) >> vec4<u32>(0u, 4u, 8u, 12u);
+  let size = n & vec4<u32>(7u);
+  let large = (vec4<u32>(2u) + (size & vec4<u32>(1u))) << (max(size >> vec4<u32>(1u), vec4<u32>(1u)) - vec4<u32>(1u));
+  let twice = vec4<f32>(select(size, large, size > vec4<u32>(3u)));
+  return select(twice, -twice, (n & vec4<u32>(8u)) != vec4<u32>());
+}
+fn weight(at: u32) -> Octet {
+  let w = weights[at];
+  let d = power(at);
+  return Octet(d.x * (0.5 * d.y * floats(w)), d.x * (0.5 * d.y * floats(w >> 16u)));
 }`,
   },
 };

@@ -98,13 +98,15 @@ export function expectIds(ids: ArrayLike<number>, vocab: number): void {
  * Creates a decoder whose programs `engine` runs. Weights are read one program at a time and dropped once the engine
  * has taken them. Only the embedding and the output products, which some policies read, are kept as stored, unless the
  * engine can read their rows back.
- * @throws whatever reading or preparing throws; what was prepared before is destroyed
+ * @throws KvError for a model that the engine cannot run, before weights are read; whatever reading or preparing throws, and
+ *   what was prepared before is destroyed
  */
 export async function createDecoder<R extends PreparedProgram>(
   config: ModelConfig,
   whole: Weights,
   engine: Engine<R>,
 ): Promise<Decoder<R>> {
+  engine.expect?.(config);
   const weights = (engine.takesRows && whole.byRows) || whole;
   const {
     hidden: D,

@@ -2,7 +2,8 @@ import { KvError } from '@kv/core';
 import { toHeads, turnRows } from './heads.ts';
 import type { Angles, Engine, Instruction } from './program.ts';
 import { addBias, rmsNorm, columns } from './rows.ts';
-import { dense } from '@kv/checkpoints';
+import { dense, type ExpertActivation } from '@kv/checkpoints';
+import { gateRows, gatherRows, routeRows, rowsByExpert } from './experts.ts';
 import { activations, gatedActivation } from './gated.ts';
 
 /** Computes a value of m rows from those that the instruction reads. */
@@ -65,6 +66,23 @@ function step(instruction: Instruction, program: string): Step {
         return read(x.id).map((value, i) => act(value) * y[i]);
       };
     }
+    case 'experts': {
+      const { scores, routing, selectionBias, activation } = instruction,
+        one = plainExpert(instruction);
+      return (read, m) => {
+        const chosen = routeRows(read(scores.id), m, routing, selectionBias),
+          sums = new Float64Array(m * out.width);
+        // experts in order, so that a row's sum does not depend on the others
+        for (const { expert, rows, weights } of rowsByExpert(chosen, routing.active, scores.width)) {
+          const y = one(expert, activation, gatherRows(read(x.id), x.width, rows));
+          for (let i = 0; i < rows.length; i++)
+            for (let c = 0; c < out.width; c++) sums[rows[i] * out.width + c] += weights[i] * y[i * out.width + c];
+        }
+        return Float32Array.from(sums);
+      };
+    }
+    case 'gateRows':
+      return (read) => gateRows(read(x.id), read(instruction.gate.id));
     case 'add':
       return (read) => {
         const y = read(instruction.y.id);
@@ -75,6 +93,35 @@ function step(instruction: Instruction, program: string): Step {
     case 'softcap':
       return (read) => read(x.id).map((value) => instruction.cap * Math.tanh(value / instruction.cap));
   }
+}
+
+/** Returns what computes one expert of rows `[n, D]`. */
+function plainExpert({
+  gateUp,
+  gateUpBias,
+  down,
+  downBias,
+  scores: { width: count },
+}: Extract<Instruction, { op: 'experts' }>): (
+  expert: number,
+  activation: ExpertActivation,
+  x: Float32Array,
+) => Float32Array {
+  const [both, back] = [dense(gateUp), dense(down)],
+    part = (all: Float32Array, expert: number): Float32Array => {
+      const each = all.length / count;
+      return all.subarray(expert * each, (expert + 1) * each);
+    },
+    biased = (y: Float32Array, bias: Float32Array | undefined, expert: number): Float32Array =>
+      bias ? addBias(y, part(bias, expert)) : y;
+  return (expert, activation, x) => {
+    const wide = biased(product(x, part(both, expert), gateUp.inputs), gateUpBias, expert);
+    return biased(
+      product(gatedActivation(activation, wide, down.inputs), part(back, expert), down.inputs),
+      downBias,
+      expert,
+    );
+  };
 }
 
 /** Returns x `[rows, inputs]` times w `[outputs, inputs]`, transposed: `[rows, outputs]`, sums in f64. */

@@ -1,4 +1,4 @@
-import type { Heads, Matrix } from '@kv/checkpoints';
+import type { ExpertActivation, Heads, Matrix, ModelConfig, Routing } from '@kv/checkpoints';
 
 /** A value of a program: m rows of `width` f32 numbers, one row per token. */
 export interface RowsValue {
@@ -58,6 +58,31 @@ export type Instruction =
       readonly activation: 'silu' | 'gelu';
       readonly out: RowsValue;
     }
+  /**
+   * Routed experts: `scores` `[m, E]`, the router's products, choose `routing.active` experts of every row of x `[m, D]`, see
+   * `routeRows`. The result is the sum, in the order of the experts' numbers, of weight times `down_e(activation(gateUp_e x))`
+   * of the chosen ones; the others are not computed. The result of a row does not depend on the rows around it.
+   */
+  | {
+      readonly op: 'experts';
+      readonly x: RowsValue;
+      readonly scores: RowsValue;
+      readonly routing: Routing;
+      /** `[E]`, added to scores for choosing only. */
+      readonly selectionBias?: Float32Array;
+      /** `[E * 2 * width, D]`: gate and up of every expert. */
+      readonly gateUp: Matrix;
+      /** `[E * 2 * width]` */
+      readonly gateUpBias?: Float32Array;
+      /** `[E * D, width]` */
+      readonly down: Matrix;
+      /** `[E * D]` */
+      readonly downBias?: Float32Array;
+      readonly activation: ExpertActivation;
+      readonly out: RowsValue;
+    }
+  /** `x * sigmoid(gate)`, one gate a row. */
+  | { readonly op: 'gateRows'; readonly x: RowsValue; readonly gate: RowsValue; readonly out: RowsValue }
   | { readonly op: 'add'; readonly x: RowsValue; readonly y: RowsValue; readonly out: RowsValue }
   /** `x * by` */
   | { readonly op: 'scale'; readonly x: RowsValue; readonly by: number; readonly out: RowsValue }
@@ -65,6 +90,14 @@ export type Instruction =
   | { readonly op: 'softcap'; readonly x: RowsValue; readonly cap: number; readonly out: RowsValue }
   /** `[m, H * d]` to `[H, m, d]`: the layout of queries, keys and values; only ever an output. */
   | { readonly op: 'heads'; readonly x: RowsValue; readonly headDim: number; readonly out: RowsValue };
+
+/** Returns the values that an instruction reads. */
+export function valuesRead(instruction: Instruction): readonly RowsValue[] {
+  const { op, x } = instruction;
+  if (op === 'add' || op === 'gatedBy') return [x, instruction.y];
+  if (op === 'experts') return [x, instruction.scores];
+  return op === 'gateRows' ? [x, instruction.gate] : [x];
+}
 
 /** Straight-line code: a list of instructions, each run once. */
 export interface Program {
@@ -128,6 +161,11 @@ export interface Engine<R extends PreparedProgram = Runnable> {
   readonly name: string;
   /** Whether `prepare` takes weights whose rows are read a few at a time (`Weights.byRows`). @defaultValue false */
   readonly takesRows?: boolean;
+  /**
+   * Checks a model before its weights are read.
+   * @throws KvError for one that has what this engine cannot run
+   */
+  expect?(config: ModelConfig): void;
   /** Takes the weights of a program, in a form of the engine's choice. */
   prepare(program: Program): Promise<R>;
   /**

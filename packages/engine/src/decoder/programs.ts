@@ -1,7 +1,10 @@
-import { ffnOf, headsOf } from '@kv/checkpoints';
+import { KvError } from '@kv/core';
+import { headsOf } from '@kv/checkpoints';
 import type {
   AttentionMixer,
   ConvolutionWeights,
+  ExpertsConfig,
+  ExpertWeights,
   ModelConfig,
   Matrix,
   FinishWeights,
@@ -115,7 +118,7 @@ export function mixerProgram(
  * own those of all layers, `[m, layers * P]`, to the next layer's x.
  */
 export function finishProgram(layer: number, config: ModelConfig, weights: FinishWeights): Program {
-  const { hidden, layers, normEps, activation, residualScale = 1, mixers, perLayer: P = 0 } = config;
+  const { hidden, layers, normEps, activation, residualScale = 1, mixers, experts, perLayer: P = 0 } = config;
   const { instructions, value, ...write } = writer();
   const after = (y: RowsValue, gain: Float32Array | undefined): RowsValue =>
     write.scale(write.norm(y, gain, normEps), residualScale);
@@ -128,10 +131,19 @@ export function finishProgram(layer: number, config: ModelConfig, weights: Finis
     x,
     after(write.linear('output', mixed, weights.output, weights.outputBias), weights.postAttentionNorm),
   );
-  const gateUp = write.linear('gateUp', write.norm(y, weights.norm, normEps), weights.gateUp, weights.gateUpBias);
-  const gated = value(ffnOf(config, layer));
-  instructions.push({ op: 'gated', x: gateUp, activation, out: gated });
-  let out = write.add(y, after(write.linear('down', gated, weights.down, weights.downBias), weights.postFfnNorm));
+  const normed = write.norm(y, weights.norm, normEps),
+    { gateUp, down, experts: routed } = weights;
+  // what all tokens pass comes before what a router chooses
+  let fed: RowsValue | undefined;
+  if (gateUp && down) {
+    const both = write.linear('gateUp', normed, gateUp, weights.gateUpBias),
+      gated = value(gateUp.outputs / 2);
+    instructions.push({ op: 'gated', x: both, activation, out: gated });
+    fed = write.linear('down', gated, down, weights.downBias);
+  }
+  if (routed && experts) fed = writeExperts(normed, routed, experts, fed);
+  if (!fed) throw new KvError(`layer ${layer}`, 'expected a feed-forward layer or experts, got neither');
+  let out = write.add(y, after(fed, weights.postFfnNorm));
   const inputs = [x, attended],
     { perLayer, scale: [by] = [1] } = weights;
   if (perLayer) {
@@ -145,6 +157,24 @@ export function finishProgram(layer: number, config: ModelConfig, weights: Finis
     out = write.add(out, write.norm(write.linear('inputOutput', joined, perLayer.output), perLayer.norm, normEps));
   }
   return { name: `finish ${layer}`, inputs, instructions, outputs: [write.scale(out, by)] };
+
+  /** Adds routed experts and, to their result, that of a shared one. */
+  function writeExperts(
+    of: RowsValue,
+    { router, routerBias, sharedGate, ...rest }: ExpertWeights,
+    { routing, activation }: ExpertsConfig,
+    shared: RowsValue | undefined,
+  ): RowsValue {
+    const scores = write.linear('router', of, router, routerBias),
+      gate = sharedGate && write.linear('sharedGate', of, sharedGate),
+      chosen = value(hidden);
+    instructions.push({ op: 'experts', x: of, scores, routing, activation, ...rest, out: chosen });
+    if (!shared) return chosen;
+    if (!gate) return write.add(chosen, shared);
+    const gated = value(hidden);
+    instructions.push({ op: 'gateRows', x: shared, gate, out: gated });
+    return write.add(chosen, gated);
+  }
 }
 
 /**

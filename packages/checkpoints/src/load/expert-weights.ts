@@ -1,0 +1,71 @@
+import type { ExpertsConfig } from '../config/experts.ts';
+import type { ExpertNames } from '../config/names.ts';
+import { byTurns, dense, matrixOf, unzip, type Matrix } from '../format/matrix.ts';
+import type { LazyRead, TensorReader } from '../format/tensor-reader.ts';
+import { stacked, type Reads } from './lazy.ts';
+import type { CheckpointFormat, ExpertWeights } from './weights.ts';
+
+/** Two arrays of E rows, by turns. */
+const rowsByTurns = (a: Float32Array, b: Float32Array, rows: number): Float32Array =>
+  dense(byTurns(matrixOf(a, rows, a.length / rows), matrixOf(b, rows, b.length / rows), rows)).slice();
+
+/**
+ * Returns the reads of a layer's experts, whichever of these a file has: gate and up of all experts in one tensor (whose
+ * rows alternate in gpt-oss's, which are transposed where they are not quantised), in a tensor each, or in two tensors of
+ * every expert.
+ * @throws KvError naming the tensor that is missing or has another shape
+ */
+export function expertReads(
+  { matrix, vector, kernel, experts, has }: TensorReader,
+  names: ExpertNames,
+  { count, width, selectionBias, bias, activation, shared }: ExpertsConfig,
+  hidden: number,
+  format: CheckpointFormat,
+): Reads<ExpertWeights> {
+  const apart = (name: string, outputs: number, inputs: number): LazyRead<Matrix> =>
+      matrix(`${name}.weight`, outputs, inputs),
+    each = Array.from({ length: count }, (_, e) => names.one(e));
+  const gateUp = (): LazyRead<Matrix> => {
+    if (has(names.gate) || has(names.up)) {
+      const gate = experts(names.gate, [count, width, hidden]),
+        up = experts(names.up, [count, width, hidden]);
+      return async () => byTurns(...(await Promise.all([gate(), up()])), count);
+    }
+    if (has(`${each[0].gate}.weight`))
+      return stacked(each.flatMap(({ gate, up }) => [apart(gate, width, hidden), apart(up, width, hidden)]));
+    const read = experts(names.gateUp, [count, 2 * width, hidden], zipped);
+    return zipped ? async () => unzip(count)(await read()) : read;
+  };
+  const gateUpBias = (): LazyRead<Float32Array> => {
+    if (has(names.gateBias) || has(names.upBias)) {
+      const gate = kernel(names.gateBias, count, width),
+        up = kernel(names.upBias, count, width);
+      return async () => rowsByTurns(...(await Promise.all([gate(), up()])), count);
+    }
+    const read = kernel(names.gateUpBias, count, 2 * width);
+    return zipped ? async () => unzipRows(await read(), count) : read;
+  };
+  /** Whether rows of gate and up alternate in one tensor of both. */
+  const zipped = activation === 'clamped' && format === 'hugging-face';
+  return {
+    router: apart(names.router, count, hidden),
+    routerBias: bias ? vector(`${names.router}.bias`, count) : undefined,
+    selectionBias: selectionBias ? vector(names.selectionBias, count) : undefined,
+    gateUp: gateUp(),
+    gateUpBias: bias ? gateUpBias() : undefined,
+    down:
+      has(names.down) || !has(`${each[0].down}.weight`)
+        ? experts(names.down, [count, hidden, width], zipped)
+        : stacked(each.map(({ down }) => apart(down, hidden, width))),
+    downBias: bias ? kernel(names.downBias, count, hidden) : undefined,
+    sharedGate: shared?.gated ? sharedGate() : undefined,
+  };
+
+  function sharedGate(): LazyRead<Matrix> {
+    const read = kernel(names.sharedGate, 1, hidden);
+    return async () => matrixOf(await read(), 1, hidden);
+  }
+}
+
+const unzipRows = (values: Float32Array, experts: number): Float32Array =>
+  dense(unzip(experts)(matrixOf(values, values.length, 1)));
