@@ -1,3 +1,4 @@
+import { concatArrays } from '@kv/checkpoints';
 import type { DeltaRule } from '@kv/engine';
 import type { CodeStream } from './code-stream.ts';
 import { addressOf as at, ops, real } from './instructions.ts';
@@ -25,21 +26,10 @@ export const placeDelta = (
   state: number,
 ): DeltaShape => ({
   ...rule,
-  taps: arena.array(joined(taps, bias)),
-  rule: arena.array(joined(decay, timeBias, gain)),
+  taps: arena.array(concatArrays([taps, bias])),
+  rule: arena.array(concatArrays([decay, timeBias, gain])),
   state,
 });
-
-/** Returns arrays one after the other: the constants of a memory. */
-export function joined(...arrays: readonly Float32Array[]): Float32Array {
-  const all = new Float32Array(arrays.reduce((sum, { length }) => sum + length, 0));
-  let at = 0;
-  for (const array of arrays) {
-    all.set(array, at);
-    at += array.length;
-  }
-  return all;
-}
 
 /**
  * Writes the gated delta rule of rows `[q | k | v | z | b | a]`: threads claim key heads, each with the value heads that read
