@@ -40,7 +40,7 @@ export function writeDelta(code: CodeStream, x: BufferSlice, shape: DeltaShape):
   const { keyHeads, valueHeads, keyDim, valueDim, length, taps, rule, eps, state, keyHeadOf } = shape,
     { layout, sizes } = code,
     out = code.value(valueHeads * valueDim, true),
-    scratch = layout.take(2, sizes.deltaScratch(keyDim, valueDim));
+    scratch = layout.take(2, sizes.memoryScratch(keyDim, valueDim));
   code.use([[x, 'all']], [[out, 'pieces']], true);
   code.put(ops.delta, state, at(x), x.stride, at(out), out.stride, keyHeads, keyDim, valueHeads, valueDim);
   code.put(taps, length, rule, real(eps), Number(keyHeadOf === 'tiled'), scratch.at + 2);

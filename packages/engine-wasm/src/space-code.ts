@@ -40,7 +40,7 @@ export function writeSpace(code: CodeStream, x: BufferSlice, shape: SpaceShape):
     inner = heads * headDim,
     mixed = code.value(channels, true),
     out = code.value(inner, true),
-    scratch = layout.take(2, sizes.spaceScratch(stateDim, headDim));
+    scratch = layout.take(2, sizes.memoryScratch(stateDim, headDim));
   code.use([[x, 'all']], [[mixed, 'pieces']]);
   code.put(ops.channels, state, at(x) + 4 * inner, x.stride, at(mixed), mixed.stride, channels, taps, length);
   code.use(
