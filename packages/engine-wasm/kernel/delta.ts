@@ -9,15 +9,11 @@ const SOME: usize = 32;
 /** Channels of a memory that are worked on together: a line. */
 const LINE: usize = 32;
 
-/** Bytes of scratch of `deltaPiece`: q, k and v of some rows, two gates of each, and some channels of a memory. */
-export function deltaScratch(keyDim: usize, valueDim: usize): usize {
+/** Bytes of scratch of pieces: q, k and v of some rows, two gates of each, and some channels of a memory. */
+export function memoryScratch(keyDim: usize, valueDim: usize): usize {
   return 4 * SOME * (2 * keyDim + valueDim + 2) + 4 * LINE * keyDim;
 }
 
-/** Bytes of scratch of `spacePiece`: dt x of some rows, two gates of each, and some channels of a memory. */
-export function spaceScratch(stateDim: usize, headDim: usize): usize {
-  return 4 * SOME * (headDim + 2) + 4 * LINE * stateDim;
-}
 
 /** x / sqrt(sum of x² + 1e-6), times `by`, in place. */
 function unit(x: usize, width: usize, by: f32): void {
@@ -228,8 +224,8 @@ export function deltaPiece(key: usize, rows: usize, x: usize, ldx: usize, out: u
  */
 export function spacePiece(h: usize, rows: usize, x: usize, ldx: usize, mixed: usize, ldm: usize, out: usize, ldo: usize, heads: usize, headDim: usize, groups: usize, stateDim: usize, memories: usize, rule: usize, least: f32, most: f32, scratch: usize): void {
   const inner = heads * headDim, z = x + 4 * h * headDim, dt = x + 4 * (2 * inner + 2 * groups * stateDim + h), given = mixed + 4 * h * headDim;
-  const k = mixed + 4 * (inner + h * groups / heads * stateDim), q = k + 4 * groups * stateDim;
-  const v = scratch, gates = v + 4 * SOME * headDim, line = gates + 8 * SOME, size = headDim << 2;
+  const B = mixed + 4 * (inner + h * groups / heads * stateDim), C = B + 4 * groups * stateDim, ldk = stateDim << 2, size = headDim << 2;
+  const q = scratch, k = q + SOME * ldk, v = k + SOME * ldk, gates = v + SOME * size, line = gates + 8 * SOME;
   const decay = f32x4.splat(load<f32>(rule + 4 * h)), bias = load<f32>(rule + 4 * (heads + h)), skip = v128.load32_splat(rule + 4 * (2 * heads + h));
   for (let first: usize = 0; first < rows; first += SOME) {
     const some = min(SOME, rows - first), o = out + first * ldo + 4 * h * headDim;
@@ -238,8 +234,11 @@ export function spacePiece(h: usize, rows: usize, x: usize, ldx: usize, mixed: u
       const time = f32x4.min(f32x4.max(plainSoftplus4(step), f32x4.splat(least)), f32x4.splat(most));
       v128.store32_lane(gates + 8 * r, plainExp4(f32x4.mul(decay, time)), 0);
       for (let i: usize = 0; i < size; i += 16) v128.store(to + i, f32x4.mul(time, v128.load(own + i)));
+      // next to each other: where they lie, rows share few places of the first-level cache
+      memory.copy(k + r * ldk, B + (first + r) * ldm, ldk);
+      memory.copy(q + r * ldk, C + (first + r) * ldm, ldk);
     }
-    remember(some, q + first * ldm, k + first * ldm, ldm, v, gates, o, ldo, memories + 4 * h * stateDim * headDim, stateDim, headDim, line, false);
+    remember(some, q, k, ldk, v, gates, o, ldo, memories + 4 * h * stateDim * headDim, stateDim, headDim, line, false);
     for (let r: usize = 0; r < some; r++) {
       const y = o + r * ldo, own = given + (first + r) * ldm, gate = z + (first + r) * ldx;
       for (let i: usize = 0; i < size; i += 16) {

@@ -3,7 +3,7 @@
 // that all threads share; there is no allocator: the caller places everything.
 
 export { eights, gather, mixRows, packScratch, packedBytes, partBytes, rowsScratch, tokenScratch } from "./attend";
-export { deltaScratch, spaceScratch } from "./delta";
+export { memoryScratch } from "./delta";
 export { extents } from "./extents";
 export { setWide } from "./forms";
 // of @kv/cpu's kernel: what scores keys and values where they lie

@@ -163,7 +163,7 @@ export class BytecodeWriter {
 
   /** Writes a state space of rows `[z | x | B | C | dt]`, which they join the state of. */
   space(x: BufferSlice, shape: SpaceShape): BufferSlice {
-    const out = writeSpace(this, x, shape);
+    const out = writeSpace(this.stream, x, shape);
     this.appended = this.stream.length;
     return out;
   }

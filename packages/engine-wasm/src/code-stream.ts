@@ -10,8 +10,7 @@ export interface Sizes {
   tokenScratch(group: number, headDim: number): number;
   rowsScratch(headDim: number): number;
   packScratch(headDim: number): number;
-  deltaScratch(keyDim: number, valueDim: number): number;
-  spaceScratch(stateDim: number, headDim: number): number;
+  memoryScratch(keyDim: number, valueDim: number): number;
 }
 
 /** A value that an operation reads or writes, and the part of it that each thread accesses. */

@@ -1,3 +1,4 @@
+import { concatArrays } from '@kv/checkpoints';
 import type { DeltaRule } from '@kv/engine';
 import type { CodeStream } from './code-stream.ts';
 import { addressOf as at, ops, real } from './instructions.ts';
@@ -25,21 +26,10 @@ export const placeDelta = (
   state: number,
 ): DeltaShape => ({
   ...rule,
-  taps: arena.array(joined(taps, bias)),
-  rule: arena.array(joined(decay, timeBias, gain)),
+  taps: arena.array(concatArrays([taps, bias])),
+  rule: arena.array(concatArrays([decay, timeBias, gain])),
   state,
 });
-
-/** Returns arrays one after the other: the constants of a memory. */
-export function joined(...arrays: readonly Float32Array[]): Float32Array {
-  const all = new Float32Array(arrays.reduce((sum, { length }) => sum + length, 0));
-  let at = 0;
-  for (const array of arrays) {
-    all.set(array, at);
-    at += array.length;
-  }
-  return all;
-}
 
 /**
  * Writes the gated delta rule of rows `[q | k | v | z | b | a]`: threads claim key heads, each with the value heads that read
@@ -50,7 +40,7 @@ export function writeDelta(code: CodeStream, x: BufferSlice, shape: DeltaShape):
   const { keyHeads, valueHeads, keyDim, valueDim, length, taps, rule, eps, state, keyHeadOf } = shape,
     { layout, sizes } = code,
     out = code.value(valueHeads * valueDim, true),
-    scratch = layout.take(2, sizes.deltaScratch(keyDim, valueDim));
+    scratch = layout.take(2, sizes.memoryScratch(keyDim, valueDim));
   code.use([[x, 'all']], [[out, 'pieces']], true);
   code.put(ops.delta, state, at(x), x.stride, at(out), out.stride, keyHeads, keyDim, valueHeads, valueDim);
   code.put(taps, length, rule, real(eps), Number(keyHeadOf === 'tiled'), scratch.at + 2);

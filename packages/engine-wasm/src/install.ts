@@ -21,8 +21,7 @@ export const sizesOf = ({ kernels, threads, fast }: ThreadPool): Sizes => ({
   tokenScratch: kernels.tokenScratch,
   rowsScratch: kernels.rowsScratch,
   packScratch: kernels.packScratch,
-  deltaScratch: kernels.deltaScratch,
-  spaceScratch: kernels.spaceScratch,
+  memoryScratch: kernels.memoryScratch,
 });
 
 /** Copies code into a pool's memory. */

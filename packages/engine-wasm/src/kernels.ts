@@ -59,8 +59,7 @@ export interface Kernels {
   tokenScratch(group: number, headDim: number): number;
   rowsScratch(headDim: number): number;
   packScratch(headDim: number): number;
-  deltaScratch(keyDim: number, valueDim: number): number;
-  spaceScratch(stateDim: number, headDim: number): number;
+  memoryScratch(keyDim: number, valueDim: number): number;
   /**
    * Returns 1 if attention of blocks in 8 bits is faster, and the bytes of n slots of a KV head in its form; `decoded`: 1
    * where values are not stored as f32.

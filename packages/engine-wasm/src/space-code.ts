@@ -1,6 +1,6 @@
+import { concatArrays } from '@kv/checkpoints';
 import type { SpaceRule } from '@kv/engine';
-import type { BytecodeWriter } from './bytecode-writer.ts';
-import { joined } from './delta-code.ts';
+import type { CodeStream } from './code-stream.ts';
 import { addressOf as at, ops, real } from './instructions.ts';
 import type { BufferSlice } from './layout.ts';
 import type { WeightArena } from './weight-arena.ts';
@@ -26,7 +26,7 @@ export const placeSpace = (
   state: number,
 ): SpaceShape => ({
   ...rule,
-  taps: arena.array(joined(taps, bias)),
+  taps: arena.array(concatArrays([taps, bias])),
   rule: arena.array(constants),
   state,
 });
@@ -34,26 +34,15 @@ export const placeSpace = (
 /**
  * Writes the state space of rows `[z | x | B | C | dt]`: threads share the channels of the convolution, then claim heads.
  */
-export function writeSpace(writer: BytecodeWriter, x: BufferSlice, shape: SpaceShape): BufferSlice {
+export function writeSpace(code: CodeStream, x: BufferSlice, shape: SpaceShape): BufferSlice {
   const { heads, headDim, groups, stateDim, timeStep, length, channels, taps, rule, state } = shape,
-    { stream: code } = writer,
     { layout, sizes } = code,
     inner = heads * headDim,
     mixed = code.value(channels, true),
     out = code.value(inner, true),
-    scratch = layout.take(2, sizes.spaceScratch(stateDim, headDim));
+    scratch = layout.take(2, sizes.memoryScratch(stateDim, headDim));
   code.use([[x, 'all']], [[mixed, 'pieces']]);
-  code.put(
-    ops.channels,
-    state,
-    at(writer.columns(x, inner)),
-    x.stride,
-    at(mixed),
-    mixed.stride,
-    channels,
-    taps,
-    length,
-  );
+  code.put(ops.channels, state, at(x) + 4 * inner, x.stride, at(mixed), mixed.stride, channels, taps, length);
   code.use(
     [x, mixed].map((read) => [read, 'all']),
     [[out, 'pieces']],
@@ -62,6 +51,6 @@ export function writeSpace(writer: BytecodeWriter, x: BufferSlice, shape: SpaceS
   code.put(ops.space, state, at(x), x.stride, at(mixed), mixed.stride, at(out), out.stride, heads, headDim, groups);
   code.put(stateDim, 4 * (length - 1) * channels, rule, ...timeStep.map(real), scratch.at + 2);
   layout.give(scratch);
-  writer.free(mixed);
+  layout.give(mixed.room);
   return out;
 }
