@@ -8,7 +8,7 @@ import { liveRows, pick, pickPositions, pickQueries, put, withFrozen } from './f
 import type { HostState } from './host-state.ts';
 import type { LayerMemory } from './layer.ts';
 import type { SlotRows } from './slot-rows.ts';
-import { visibleNow } from './visibility.ts';
+import { viewsActing, visibleNow } from './visibility.ts';
 import type { ViewSelection } from './visibility.ts';
 
 /** Options of `pass`. */
@@ -36,7 +36,11 @@ export async function pass(
     { hidden, vocab, headDim } = context.model.config,
     m = ids.length,
     positions = Uint32Array.from(ids, (_, i) => progress.length + i),
-    copies = active.policy.hooks('freeze')[0]?.copies ?? false;
+    copies = active.policy.hooks('freeze')[0]?.copies ?? false,
+    observed = eventFollows || afterLayers !== undefined || observes(caches, active, phase),
+    // the last layer finishes rows whose logits are read; keys and values, or a state, it has of all
+    lastRows = observed || rows >= m ? undefined : Uint32Array.from({ length: rows }, (_, i) => m - rows + i),
+    last = caches.kept.all.length - 1;
   let x = decoder.embed(ids),
     previous: Pick<Projection, 'k' | 'v'> | undefined,
     /** Rows that the last layer with slots did not freeze; undefined for all. */
@@ -44,6 +48,7 @@ export async function pass(
   for (const id of ids) progress.text.push(id);
   for (const [layer, { kind, at: l }] of caches.kept.all.entries()) {
     await guard.between({ phase, signal });
+    if (layer === last) unfrozen = lastRows ?? unfrozen;
     if (kind === 'state') {
       // rows that the layer below froze stay as they are, but later ones read what they carry on
       const mixed = await decoder.mix(layer, x, caches.states.all[l]);
@@ -54,10 +59,11 @@ export async function pass(
       }
       continue;
     }
-    const live =
-      phase === 'prefill' && previous
-        ? liveRows(active.policy, slots.layerContext(l, active), positions, caches.layers[l].ring?.window ?? 1)
-        : undefined;
+    const unhooked =
+        phase === 'prefill' && previous
+          ? liveRows(active.policy, slots.layerContext(l, active), positions, caches.layers[l].ring?.window ?? 1)
+          : undefined,
+      live = (layer === last ? lastRows : undefined) ?? unhooked;
     const frozen = live !== undefined && live.length < m;
     unfrozen = frozen ? live : undefined;
     const at = frozen ? pickPositions(positions, live) : positions,
@@ -96,6 +102,20 @@ export async function pass(
   if (count === 0) return [];
   const all = await decoder.logits(x.slice((m - count) * hidden));
   return Array.from({ length: count }, (_, i) => all.slice(i * vocab, (i + 1) * vocab));
+}
+
+/** Returns whether something reads what the last layer computes of rows besides logits: hooks, sums of weights, queries, hidden states. */
+function observes(
+  { hidden, layers }: HostState,
+  { policy }: PassOptions['active'],
+  phase: PassOptions['phase'],
+): boolean {
+  return (
+    hidden !== undefined ||
+    policy.hooks('freeze').length > 0 ||
+    viewsActing(policy, phase).length > 0 ||
+    layers.some(({ accumulated, block, ring }) => accumulated ?? block ?? ring)
+  );
 }
 
 /**
