@@ -35,7 +35,7 @@ export { openGguf } from './format/gguf-shards.ts';
 export { readGguf } from './format/gguf.ts';
 export { halves } from './format/halves.ts';
 export { sixBits } from './format/k-blocks.ts';
-export { dense, denseRows, matrixOf, matrixRows, ownBytes } from './format/matrix.ts';
+export { dense, denseRows, matrixOf, matrixRows, ownBytes, unreadRows } from './format/matrix.ts';
 export type { Matrix, MatrixPart, RowsRead } from './format/matrix.ts';
 export { readSafetensors } from './format/safetensors.ts';
 export type { CheckpointSize, CheckpointTensors } from './format/tensor-file.ts';

@@ -200,6 +200,12 @@ export class FusedPass {
       readonly unread: number;
     },
   ): Promise<void> {
+    if (to === this.#mixers.length && unread > 0 && to - from > 1) {
+      // the last layer by itself, where rows that are read have tiles of their own
+      await this.#block(run, x, [from, to - 1], { frozen: [first, last], copied, unread });
+      await this.#block(run, x, [to - 1, to], { frozen: [0, 0], copied: undefined, unread });
+      return;
+    }
     const { buffers } = run,
       compiled = this.#code(tile),
       D = this.#decoder.config.hidden,
@@ -228,7 +234,11 @@ export class FusedPass {
     await tiles([0, first], live);
     if (copied && run.caches.kept.all[from].kind === 'slots') await run.append(from, first, last - first, copied);
     else await tiles([first, last], (_, at, m) => run.append(from, at, m, compiled));
-    await tiles([last, x.length / D], live);
+    const rows = x.length / D,
+      // products of one row alone would add up in another order, as sums of weights would in other tiles
+      cut = end === undefined || run.counts(to - 1) ? rows : Math.max(last, Math.min(unread, rows - 2));
+    await tiles([last, cut], live);
+    await tiles([cut, rows], live);
   }
 
   async #token(

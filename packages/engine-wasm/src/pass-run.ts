@@ -109,6 +109,15 @@ export class PassRun {
     }
   }
 
+  /** Returns whether sums of the weights of a layer, which is open, are counted. */
+  counts(layer: number): boolean {
+    const { kept, layers } = this.caches,
+      { kind, at } = kept.all[layer];
+    if (kind !== 'slots') return false;
+    const { accumulated, block, windowStats } = layers[at];
+    return accumulated !== undefined || block !== undefined || windowStats.windows.length > 0;
+  }
+
   /**
    * Runs m rows, from row `at` of the pass on, which lie where the first of these layers reads them, through layers
    * [from, to).

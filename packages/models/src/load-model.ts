@@ -39,9 +39,9 @@ export interface RuntimeOptions<M extends RunningModel> extends OpenOptions {
 /**
  * Loads `'embedded'`, a path or URL that ends in `.gguf`, or the folder or base URL of a Hugging Face checkpoint:
  * config.json, model.safetensors (or its shards), tokenizer.json. With `files` as blobs, such as a user chooses in a
- * browser, only those are read. Tensors are read one program at a time: never more than a layer is held in addition to
- * the engine's own weights. The file stays open, until `destroy`, where rows of a table are read from it as tokens come
- * (Gemma 4's inputs of layers). The end-of-turn token of the chat template is one of the `eosIds`.
+ * browser, only those are read. Weights are read once, a few rows at a time where the engine takes them so, else a program
+ * at a time. The file stays open, until `destroy`, where rows of a table are read from it as tokens come (Gemma 4's inputs of
+ * layers). The end-of-turn token of the chat template is one of the `eosIds`.
  * @param name the model
  * @param options the runtime or engine, and limits of a download
  * @throws KvError in one sentence for any other name, and for any error in the files

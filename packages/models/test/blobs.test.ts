@@ -14,13 +14,14 @@ const answer = async (name: string, options?: LoadOptions): Promise<readonly num
 test('files that a person chose are read in slices, none of them whole, and answer as those on disk', async () => {
   const folder = fixture('llama'),
     blobs = new Map<string, FileBlob>();
-  let longest = 0;
+  let [longest, read] = [0, 0];
   for (const name of readdirSync(folder)) {
     const blob = await openAsBlob(`${folder}/${name}`);
     blobs.set(name, {
       size: blob.size,
       slice: (from, to) => {
         if (/gguf|safetensors/.test(name)) longest = Math.max(longest, (to - from) / blob.size);
+        if (/safetensors/.test(name)) read += (to - from) / blob.size;
         return blob.slice(from, to);
       },
     });
@@ -31,6 +32,7 @@ test('files that a person chose are read in slices, none of them whole, and answ
   };
   expect(await answer('a model', { files: rest })).toEqual(await answer(folder));
   expect(longest).toBeLessThan(0.5);
+  expect(read).toBeCloseTo(1, 9); // each byte once
   expect(await answer('model.gguf', { files: gguf })).toEqual(await answer(`${folder}/model.gguf`));
 });
 

@@ -23,6 +23,27 @@ const failed = (work: Promise<unknown>): Promise<unknown> =>
     (error: unknown) => error,
   );
 
+test('a large file becomes a blob as it comes, and is read in slices', async () => {
+  const size = 2 ** 26 + 12_345,
+    bytes = new Uint8Array(size).map((_, at) => at % 251);
+  const send: RequestListener = (_, response) => void response.writeHead(200, { 'content-length': size }).end(bytes);
+  await served(send, async (address) => {
+    const source = await urlSource(`${address}/model.gguf`);
+    expect(source.size).toBe(size);
+    // within a blob, over two of them, and to the end
+    for (const [at, length] of [
+      [5, 100],
+      [2 ** 25 - 50, 2 ** 20],
+      [size - 99, 99],
+    ]) {
+      const found = await source.read(at, length);
+      expect(found.buffer.byteLength, 'a slice, not a view of all').toBe(length);
+      expect(Buffer.compare(found, bytes.subarray(at, at + length))).toBe(0);
+    }
+    await expect(source.read(size - 10, 11)).rejects.toThrow(`expected 11 bytes at ${size - 10}`);
+  });
+});
+
 test.each<[string, RequestListener, RegExp]>([
   ['says nothing', () => {}, /download failed: no data for 0\.2 s$/],
   [

@@ -32,8 +32,8 @@ export interface Matrix {
 export type RowsRead = (from: number, count: number, into?: Uint8Array) => Promise<Uint8Array>;
 
 /**
- * Returns rows that stay in their file until they are read. Their `bytes` throw, since whoever can only take them whole
- * must ask for weights that are read whole.
+ * Returns rows that stay in their file until they are read. Their `bytes` throw, since code that takes them whole must
+ * ask for weights that are read whole.
  */
 export const unreadRows = (type: TensorType, rows: number, read: RowsRead, unit = 1): MatrixPart => ({
   type,

@@ -14,10 +14,21 @@ export interface DownloadOptions extends OptionValues<typeof DOWNLOAD> {}
  * Downloads a whole file.
  * @throws KvError for a refusal, silence or too many bytes; the signal's reason when aborted
  */
-export async function download(
+export async function download(url: string | URL, options?: DownloadOptions): Promise<Uint8Array> {
+  const parts: Uint8Array[] = [];
+  await receive(url, (part) => parts.push(part), options);
+  return joinedBytes(parts);
+}
+
+/**
+ * Downloads a whole file, part by part.
+ * @throws KvError for a refusal, silence or too many bytes; the signal's reason when aborted
+ */
+export async function receive(
   url: string | URL,
+  take: (part: Uint8Array<ArrayBuffer>) => void,
   { maxBytes = DOWNLOAD.maxBytes.default, ...options }: DownloadOptions = {},
-): Promise<Uint8Array> {
+): Promise<void> {
   const at = String(url);
   const tooMany = (got: string): KvError =>
     new KvError(at, `expected a file of at most ${maxBytes} bytes, got ${got} (maxBytes lifts this)`);
@@ -25,16 +36,14 @@ export async function download(
     if (!ok) throw new KvError(at, `download failed: HTTP status ${status}`);
     const promised = Number(headers.get('content-length') ?? 0);
     if (promised > maxBytes) throw tooMany(String(promised));
-    const parts: Uint8Array[] = [];
     let size = 0;
     const reader = body?.getReader();
     for (let part = await (reader && step(reader.read())); part?.value; part = await (reader && step(reader.read()))) {
       const { value } = part;
-      parts.push(value);
       size += value.length;
       if (size > maxBytes) throw tooMany('more');
+      take(value);
     }
-    return joinedBytes(parts);
   });
 }
 

@@ -1,6 +1,7 @@
 import { KvError } from '@kv/core';
 import { builtin } from './builtin.ts';
-import { download, type DownloadOptions } from './download.ts';
+import { receive, type DownloadOptions } from './download.ts';
+import { joinedBytes } from './join-bytes.ts';
 import { parseJson } from './json.ts';
 
 /** Bytes that can be read by range: a file, a URL, an array. */
@@ -63,12 +64,32 @@ export function blobSource(blob: FileBlob, name: string): ByteSource {
   };
 }
 
+/** Bytes of a download that are held as an array; a browser keeps blobs outside the page, on disk if they are large. */
+const heldBytes = 2 ** 25;
+
 /**
- * Returns a source over an HTTP(S) URL. One request fetches all bytes, since many servers ignore ranges.
+ * Returns a source over an HTTP(S) URL. One request fetches all bytes, since many servers ignore ranges; those of a large
+ * file become a blob as they come.
  * @throws KvError for a refusal, silence or too many bytes; the signal's reason when aborted
  */
 export async function urlSource(url: string | URL, options?: DownloadOptions): Promise<ByteSource> {
-  return bytesSource(await download(url, options), String(url));
+  const blobs: Blob[] = [];
+  let parts: Uint8Array<ArrayBuffer>[] = [],
+    held = 0;
+  await receive(
+    url,
+    (part) => {
+      parts.push(part);
+      held += part.length;
+      if (held < heldBytes) return;
+      blobs.push(new Blob(parts));
+      [parts, held] = [[], 0];
+    },
+    options,
+  );
+  return blobs.length === 0
+    ? bytesSource(joinedBytes(parts), String(url))
+    : blobSource(new Blob([...blobs, ...parts]), String(url));
 }
 
 /** Returns a source over a file (Node), read by range through one handle. @throws KvError if it cannot be opened */

@@ -95,8 +95,8 @@ export function expectIds(ids: ArrayLike<number>, vocab: number): void {
 }
 
 /**
- * Creates a decoder whose programs `engine` runs. Weights are read one program at a time and dropped once the engine
- * has taken them. Only the embedding and the output products, which some policies read, are kept as stored, unless the
+ * Creates a decoder whose programs `engine` runs. Weights are read one program at a time, by rows where the engine takes
+ * them so, and dropped once it has taken them. Only the embedding and the output products, which some policies read, are kept as stored, unless the
  * engine can read their rows back.
  * @throws KvError for a model that the engine cannot run, before weights are read; whatever reading or preparing throws, and
  *   what was prepared before is destroyed

@@ -9,7 +9,7 @@ import { liveRows, pick, pickPositions, pickQueries, put, withFrozen } from './f
 import type { HostState } from './host-state.ts';
 import type { LayerMemory } from './layer.ts';
 import type { SlotRows } from './slot-rows.ts';
-import { visibleNow } from './visibility.ts';
+import { viewsActing, visibleNow } from './visibility.ts';
 import type { ViewSelection } from './visibility.ts';
 
 /** Options of `pass`. */
@@ -49,7 +49,11 @@ export async function pass(
     { hidden, vocab } = context.model.config,
     m = ids.length,
     positions = Uint32Array.from(ids, (_, i) => progress.length + i),
-    copies = active.policy.hooks('freeze')[0]?.copies ?? false;
+    copies = active.policy.hooks('freeze')[0]?.copies ?? false,
+    observed = eventFollows || afterLayers !== undefined || observes(caches, active, phase),
+    // the last layer finishes rows whose logits are read; keys and values, or a state, it has of all
+    lastRows = observed || rows >= m ? undefined : Uint32Array.from({ length: rows }, (_, i) => m - rows + i),
+    last = caches.kept.all.length - 1;
   let x = decoder.embed(ids);
   const inputs = await decoder.layerInputs(ids, x),
     /** What layers take of some rows. */
@@ -71,6 +75,7 @@ export async function pass(
   for (const [layer, keeps] of caches.kept.all.entries()) {
     const { kind, at: l, reader } = keeps;
     await guard.between({ phase, signal });
+    if (layer === last) unfrozen = lastRows ?? unfrozen;
     if (kind === 'state') {
       // rows that the layer below froze stay as they are, but later ones read what they carry on
       const mixed = await decoder.mix(layer, x, caches.states.all[l]);
@@ -87,7 +92,7 @@ export async function pass(
           ? liveRows(active.policy, slots.layerContext(l, active), positions, caches.layers[l].ring?.window ?? 1)
           : undefined,
       ),
-      { live } = passing,
+      live = (layer === last ? lastRows : undefined) ?? passing.live,
       frozen = live !== undefined;
     if (kind === 'slots') unfrozen = live;
     const at = frozen ? pickPositions(positions, live) : positions,
@@ -129,6 +134,20 @@ export async function pass(
   if (count === 0) return [];
   const all = await decoder.logits(x.slice((m - count) * hidden));
   return Array.from({ length: count }, (_, i) => all.slice(i * vocab, (i + 1) * vocab));
+}
+
+/** Returns whether something reads what the last layer computes of rows besides logits: hooks, sums of weights, queries, hidden states. */
+function observes(
+  { hidden, layers }: HostState,
+  { policy }: PassOptions['active'],
+  phase: PassOptions['phase'],
+): boolean {
+  return (
+    hidden !== undefined ||
+    policy.hooks('freeze').length > 0 ||
+    viewsActing(policy, phase).length > 0 ||
+    layers.some(({ accumulated, block, ring }) => accumulated ?? block ?? ring)
+  );
 }
 
 /**
