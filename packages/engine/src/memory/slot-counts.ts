@@ -29,6 +29,8 @@ export interface CountedLayers {
   dropFirst(layer: number, count: readonly number[]): void;
   /** Whether every layer holds its cache and nothing else. */
   plain(): boolean;
+  /** The learned sinks of a layer's query heads, where it has them. */
+  sinks(layer: number): Float32Array | undefined;
 }
 
 /**
@@ -90,6 +92,7 @@ export class SlotCounts {
     const { layers, queryHeads, kvHeads, headDim, attention } = this.#config,
       { slots: held, aligned } = this.#layers.of(layer),
       { decoded, promptLength, length } = this.#progress,
+      sinks = this.#layers.sinks(layer),
       slots = held + ahead;
     return {
       layer,
@@ -97,7 +100,8 @@ export class SlotCounts {
       queryHeads,
       kvHeads,
       headDim,
-      ...(attention.learnedSinks && { learnedSinks: true }),
+      ...(attention.scale !== 1 / Math.sqrt(headDim) && { scale: attention.scale }),
+      ...(sinks && { learnedSinks: sinks }),
       step: decoded + ahead,
       promptLength,
       length: length + ahead,
