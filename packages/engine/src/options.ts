@@ -36,7 +36,7 @@ export const CHAT_TEMPLATE_KWARGS: Option<TemplateVariables | undefined> = {
   otherwise: 'the template finds none',
   form: {
     sort: 'text',
-    of: 'variables',
+    of: 'json',
     want: 'variables of a chat template, such as enable_thinking=false or {"enable_thinking":false}',
     read: readVariables,
     misread: misreadVariables,

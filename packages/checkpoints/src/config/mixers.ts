@@ -165,10 +165,10 @@ function attends(
     all = Array.from({ length: layers }, (_, l) => l),
     word = layerType[kind];
   if (types != null) {
-    const known = ['full_attention', ...(slides ? ['sliding_attention'] : []), word];
+    const known = [word, 'full_attention', ...(slides ? ['sliding_attention'] : [])];
     if (Array.isArray(types) && types.length === layers && types.every((x) => known.includes(x as string)))
       return types.map((type) => type !== word);
-    throw new KvError(where, `layer_types must be ${layers} of ${known.join(' and ')}, got ${show(types)}`);
+    throw new KvError(where, `layer_types must be ${layers} of ${listed(known)}, got ${show(types)}`);
   }
   if (kind === 'gatedDelta') return everyNth(layers, integer(fields, 'full_attention_interval', where, 4));
   if (indices == null) return all.map(() => true);
@@ -176,6 +176,9 @@ function attends(
   if ([...listed].every((index) => all[index as number] === index)) return all.map((l) => listed.has(l));
   throw new KvError(where, `full_attn_idxs must be a list of layers below ${layers}, got ${show(indices)}`);
 }
+
+/** Returns names as a list in a sentence. */
+export const listed = (names: readonly string[]): string => `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`;
 
 /** Returns true for every n-th of the layers. */
 export const everyNth = (layers: number, n: number): readonly boolean[] =>

@@ -10,7 +10,6 @@ const lacking: readonly (readonly [what: string, fields: readonly string[], unle
   ['latent attention', ['kv_lora_rank', 'attention.kv_lora_rank']],
   ['state spaces', ['state_size', 'ssm_state_size', 'mamba_d_state', 'ssm.state_size'], 'full_attention_interval'],
   ['the attention of RWKV', ['wkv.head_size']],
-  ['one gate for a whole attention head', ['use_attention_gate']],
   ['ALiBi', ['alibi', 'attention.max_alibi_bias']],
   ['learned positions', ['n_positions']],
   ['encoders', ['encoder_layers', 'num_encoder_layers']],
