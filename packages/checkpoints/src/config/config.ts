@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import { architectures, type Architecture, type ArchitectureName } from './architectures.ts';
 import { boolean, integer, object, optional, positive, show, type JsonFields } from '../read/fields.ts';
-import { layerType, listed, parseMixers, type Mixer } from './mixers.ts';
+import { asList, layerType, parseMixers, type Mixer } from './mixers.ts';
 import { parseRope, ropesByLayer, type RopeConfig } from './rope-config.ts';
 import { unknownArchitecture } from './unknown-architecture.ts';
 
@@ -336,7 +336,7 @@ function layerTypes(value: unknown, layers: number, where: string, other?: strin
   const known = ['full_attention', 'sliding_attention', ...(other === undefined ? [] : [other])];
   if (Array.isArray(value) && value.length === layers && value.every((type) => known.includes(type as string)))
     return value;
-  throw new KvError(where, `layer_types must be ${layers} of ${listed(known)}, got ${show(value)}`);
+  throw new KvError(where, `layer_types must be ${layers} of ${asList(known)}, got ${show(value)}`);
 }
 
 function softcap(fields: JsonFields, name: string, where: string, fallback: number | undefined): number | undefined {

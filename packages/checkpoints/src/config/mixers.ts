@@ -168,7 +168,7 @@ function attends(
     const known = [word, 'full_attention', ...(slides ? ['sliding_attention'] : [])];
     if (Array.isArray(types) && types.length === layers && types.every((x) => known.includes(x as string)))
       return types.map((type) => type !== word);
-    throw new KvError(where, `layer_types must be ${layers} of ${listed(known)}, got ${show(types)}`);
+    throw new KvError(where, `layer_types must be ${layers} of ${asList(known)}, got ${show(types)}`);
   }
   if (kind === 'gatedDelta') return everyNth(layers, integer(fields, 'full_attention_interval', where, 4));
   if (indices == null) return all.map(() => true);
@@ -178,7 +178,7 @@ function attends(
 }
 
 /** Returns names as a list in a sentence. */
-export const listed = (names: readonly string[]): string => `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`;
+export const asList = (names: readonly string[]): string => `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`;
 
 /** Returns true for every n-th of the layers. */
 export const everyNth = (layers: number, n: number): readonly boolean[] =>
