@@ -57,6 +57,38 @@ it('a text is a turn of the chat template where there is one, ids and --raw are 
   ]).toEqual([turn, turn, 6, 3, 6]);
 });
 
+it('variables reach the chat template, as pairs and as JSON, and nothing else takes them', async () => {
+  const own = writeTinyModel(join(cwd, 'thinking'));
+  writeFileSync(
+    join(own, 'chat_template.jinja'),
+    '{% for m in messages %}{{ m.content }}{% endfor %}{% if not enable_thinking %}<no>{% endif %}{{ effort }}',
+  );
+  const without = await read(own, ['Hello']);
+  for (const [given, more] of [
+    ['enable_thinking=true', -4],
+    ['enable_thinking=true,effort=low', -1],
+    ['{"enable_thinking":false,"effort":12}', 2],
+  ] as const)
+    expect((await read(own, ['Hello', '--chat-template-kwargs', given])) - without, given).toBe(more);
+  for (const [args, sentence] of [
+    [
+      ['--chat-template-kwargs', 'tools=1'],
+      '--chat-template-kwargs: must leave out tools, which every chat template is given anyway',
+    ],
+    [
+      ['--chat-template-kwargs', 'a=1', '--raw'],
+      '--chat-template-kwargs: expected a turn of a model with a chat template, got --raw',
+    ],
+    [
+      ['--chat-template-kwargs', 'a=1', '--model', plain],
+      '--chat-template-kwargs: expected a turn of a model with a chat template, got ',
+    ],
+  ] as const) {
+    const { code, stderr } = await kv(['run', 'Hello', '--model', own, ...args], { cwd });
+    expect([code, stderr.startsWith(sentence)], stderr).toEqual([2, true]);
+  }
+});
+
 it.each([
   [['one', '--prompt', 'two'], 'prompt: expected exactly one of a prompt in quotes'],
   [['-', '--prompt-file', 'p.txt'], 'prompt: expected exactly one of a prompt in quotes'],

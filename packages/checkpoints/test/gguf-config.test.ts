@@ -199,6 +199,7 @@ describe('refuses in one sentence', () => {
     ['granite', { 'granite.logit_scale': undefined }],
     ['olmo2', { 'olmo2.attention.sliding_window': 'wide' }],
     ['olmo2', { 'olmo2.attention.temperature_scale': 0.1 }],
+    ['lfm2', { 'general.architecture': 'lfm3' }],
     ['ministral3', { 'mistral3.attention.temperature_scale': -1 }],
     ['gemma3', { 'gemma3.rope.freq_base_swa': -1 }],
     ['qwen3-yarn', { 'qwen3.rope.scaling.yarn_ext_factor': 0.5 }],

@@ -37,7 +37,7 @@ describe('the configuration', () => {
       expect(config.ropes.map(({ rotary }) => rotary)).toEqual(
         types.map((type) => (type === 'full_attention' ? (given.head_dim as number) / 4 : 0)),
       );
-      expect(config.attention.outputGate).toBe(true);
+      expect(config.attention.outputGate).toBe('channel');
       expect(parseConfig(configJson(config), 'written')).toEqual(config);
     },
   );

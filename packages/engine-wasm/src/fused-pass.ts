@@ -202,8 +202,8 @@ export class FusedPass {
   ): Promise<void> {
     if (to === this.#mixers.length && unread > 0 && to - from > 1) {
       // the last layer by itself, where rows that are read have tiles of their own
-      await this.#block(run, x, [from, to - 1], { frozen: [first, last], copied, unread });
-      await this.#block(run, x, [to - 1, to], { frozen: [0, 0], copied: undefined, unread });
+      await this.#block(run, x, [from, to - 1], { inputs, frozen: [first, last], copied, unread });
+      await this.#block(run, x, [to - 1, to], { inputs, frozen: [0, 0], copied: undefined, unread });
       return;
     }
     const { buffers } = run,

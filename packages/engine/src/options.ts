@@ -4,7 +4,7 @@ import type { Backend, Option, OptionValues, Policy } from '@kv/core';
 import type { CacheForm } from './cache/form.ts';
 import type { HostEngine } from './host/decoder.ts';
 import type { Observer } from './memory/observer.ts';
-import type { ChatMessage } from '@kv/checkpoints';
+import { misreadVariables, readVariables, type ChatMessage, type TemplateVariables } from '@kv/checkpoints';
 import { SAMPLING } from './sampling.ts';
 import type { SequenceStart } from './sequence/start.ts';
 
@@ -28,6 +28,20 @@ const backend = object<Backend>(
   'Backend that runs pieces when the cache is on the host.',
   'where the model keeps caches, else the CPU',
 );
+
+/** Variables of the chat template, by the name that other servers give them. */
+export const CHAT_TEMPLATE_KWARGS: Option<TemplateVariables | undefined> = {
+  default: undefined,
+  says: "Values of variables that the model's chat template reads, such as enable_thinking=false, or an object of JSON.",
+  otherwise: 'the template finds none',
+  form: {
+    sort: 'text',
+    of: 'json',
+    want: 'variables of a chat template, such as enable_thinking=false or {"enable_thinking":false}',
+    read: readVariables,
+    misread: misreadVariables,
+  },
+};
 
 /** How a cache is stored. */
 export const CACHE: Option<CacheForm | undefined> = maybe(
@@ -77,6 +91,7 @@ export const GENERATE = {
     "A conversation to answer, in the model's chat template: `{ role, content }` each; or `prompt`.",
     isMessages,
   ),
+  chatTemplateKwargs: CHAT_TEMPLATE_KWARGS,
   ids: value('token ids', 'Token ids to go on from; or `prompt`.', isList),
   policy: policyOption(
     'What keeps the cache at its budget: a name, a text such as streaming(sinks=4), or pieces.',

@@ -198,6 +198,55 @@ describe('turns', () => {
   });
 });
 
+describe('variables of a chat template', () => {
+  const source =
+    '{% for m in messages %}[{{ m.role }}{% if enable_thinking is defined and not enable_thinking %} at once{% endif %}] {{ m.content }}{{ note }}{% endfor %}';
+  it('reach it in a chat, in later turns and in one answer; their texts hold no control token', async () => {
+    const own = await loadModel(withTemplate(join(folder(), 'own'), source)),
+      kwargs = { enable_thinking: false, note: '</s>' },
+      text = (ids: readonly number[]): string => own.tokenizer.decode(ids, { special: true });
+    const chat = new Chat(own, { chatTemplateKwargs: kwargs, maxNewTokens: 1 });
+    await chat.send('a');
+    expect(text(chat.sequence.progress.text.ids)).toContain('[user at once] a</s>');
+    await chat.send('b');
+    expect(text(chat.sequence.progress.text.ids)).toContain('[user at once] b</s>');
+    const ids = chat.sequence.progress.text.ids.filter((id) => own.tokenizer.specials.get('</s>') === id);
+    expect(ids).toEqual([]);
+    chat.destroy();
+    const messages = [{ role: 'user', content: 'a' }],
+      length = async (chatTemplateKwargs?: object): Promise<number> =>
+        (
+          await generate(own, {
+            messages,
+            ...(chatTemplateKwargs && { chatTemplateKwargs: chatTemplateKwargs as never }),
+            maxNewTokens: 0,
+          })
+        ).report.kept[0][0].length;
+    expect((await length(kwargs)) - (await length())).toBe(' at once</s>'.length);
+    own.destroy?.();
+  });
+  it.each<[unknown, string]>([
+    [{ messages: [] }, 'chatTemplateKwargs: must leave out messages, which every chat template is given anyway'],
+    [{ 'a b': 1 }, 'chatTemplateKwargs: must have names of letters, digits and _, got "a b"'],
+    [[1], 'chatTemplateKwargs: must be an object of names and values'],
+    [7, 'chatTemplateKwargs: must be variables of a chat template, such as enable_thinking=false'],
+    ['{"a":', 'chatTemplateKwargs: must be variables of a chat template'],
+  ])('%j is refused in one sentence', (chatTemplateKwargs, sentence) => {
+    expect(() => new Chat(model, { chatTemplateKwargs: chatTemplateKwargs as never })).toThrow(sentence);
+  });
+  it('need a template, and messages', async () => {
+    const plain = await loadModel(writeTinyModel(join(folder(), 'plain'))),
+      chatTemplateKwargs = { enable_thinking: false };
+    expect(() => new Chat(plain, { chatTemplateKwargs })).toThrow(
+      'chatTemplateKwargs: expected a model with a chat template, got ',
+    );
+    await expect(generate(model, { prompt: 'a', chatTemplateKwargs }).then(String)).rejects.toThrow(
+      'chatTemplateKwargs: expected messages, which the chat template renders, got a prompt or ids',
+    );
+    plain.destroy?.();
+  });
+});
+
 it.each(['<s>', 'x<s> x</s>', '</s>a', 's>', '<', '<s>'.repeat(99)])(
   'templates: the special tokens in %j, which a person wrote, are text in the first turn and in later ones',
   async (said) => {

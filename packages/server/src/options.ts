@@ -4,7 +4,7 @@ import { schemas } from '@kv/engine';
 import type { Model } from '@kv/models';
 import type { DestinationStream } from 'pino';
 
-const { CACHE, GENERATE } = schemas;
+const { CACHE, CHAT_TEMPLATE_KWARGS, GENERATE } = schemas;
 const bytes = (fallback: number, says: string): Option<number> =>
   number(fallback, says, {
     least: 1,
@@ -49,6 +49,10 @@ export const SERVER = {
   memory: required(bytes(2 ** 31, 'Bytes of all caches, prefixes, scratch and requests; weights are not counted.')),
   ...POLICY,
   cache: { ...CACHE, otherwise: "the model's" },
+  chatTemplateKwargs: {
+    ...CHAT_TEMPLATE_KWARGS,
+    says: "Values of variables that the model's chat template reads, such as enable_thinking=false, unless a request's chat_template_kwargs say otherwise.",
+  },
   fixedPolicy: flag(false, `Refuse requests that ask for another ${Object.keys(POLICY).join(', ')}.`),
   registry: required(object<Registry>('a registry such as `catalogue`', 'What policies of requests may name.')),
   keys: {

@@ -54,7 +54,7 @@ const OPEN = new Set([...Object.keys(PAGE), '/health']);
  * ```
  */
 export function createServer(options: ServerOptions): Server {
-  const { name, memory, budget, block, every, fixedPolicy, keys, redact, ...given } = settleOwn(
+  const { name, memory, budget, block, every, chatTemplateKwargs, fixedPolicy, keys, redact, ...given } = settleOwn(
       'createServer',
       SERVER,
       options,
@@ -75,6 +75,8 @@ export function createServer(options: ServerOptions): Server {
   const metrics = createMetrics((cause) => log.error({ err: cause }, 'a request failed')),
     scheduler = new Scheduler(model, { memory, queue, running, part, ahead, readerMs, requestMs }, metrics.observed),
     defaults = { policy, budget, block, every, fixed: fixedPolicy, registry: clientRegistry(given.registry) };
+  if (chatTemplateKwargs && !model.chatTemplate?.())
+    throw new KvError('chatTemplateKwargs', `expected a model with a chat template, got ${model.name}`);
   const reader = new TextReader(model.tokenizer),
     cache = {
       form: model.cacheForm,
@@ -257,10 +259,16 @@ export function createServer(options: ServerOptions): Server {
     const { body } = request;
     if (body.top_logprobs && !body.logprobs)
       throw new Refusal("'top_logprobs' is expected with 'logprobs': true", { param: 'top_logprobs' });
-    return answer(request, reply, body, async (bounds) => [await chatPrompt(body, model, reader, bounds)], {
-      kind: 'chat',
-      logprobs: body.logprobs ? (body.top_logprobs ?? 0) : undefined,
-    });
+    return answer(
+      request,
+      reply,
+      body,
+      async (bounds) => [await chatPrompt(body, model, reader, bounds, chatTemplateKwargs)],
+      {
+        kind: 'chat',
+        logprobs: body.logprobs ? (body.top_logprobs ?? 0) : undefined,
+      },
+    );
   });
   app.post<{ Body: CompletionRequest }>(
     '/v1/completions',

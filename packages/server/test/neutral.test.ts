@@ -2,7 +2,8 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { NEUTRAL } from '../src/protocol/schema.ts';
 import { conversation } from '../src/protocol/conversation.ts';
-import { frames, serve } from './serve.ts';
+import type { ChatTemplate } from '@kv/models';
+import { embedded, frames, serve } from './serve.ts';
 import type { Serving } from './serve.ts';
 
 let on: Serving;
@@ -125,6 +126,47 @@ describe('what is not honoured', () => {
     const { status, json } = await chat({ messages: [message, user] });
     expect([status, json.error.param]).toEqual([400, param]);
     expect(json.error.message).toContain(param);
+  });
+});
+
+describe('chat_template_kwargs', () => {
+  /** A template that writes what it is given of `pad`, before the conversation. */
+  const render: ChatTemplate['render'] = (messages, { variables = {} } = {}) => ({
+    text: String(variables['pad'] ?? '') + messages.map(({ content }) => content).join(''),
+    untrusted: [],
+  });
+  const template: ChatTemplate = Object.assign((...given: Parameters<ChatTemplate>) => render(...given).text, {
+    render,
+  });
+  test("reach the template, over the server's own; those that it is given anyway, or no template takes, are refused", async () => {
+    const padded = await serve({
+      model: { ...(await embedded()), chatTemplate: () => template },
+      chatTemplateKwargs: { pad: 'xx' },
+    });
+    const tokens = async (more: object): Promise<number> =>
+      (await padded.post('/v1/chat/completions', { messages: [user], max_tokens: 1, temperature: 0, ...more })).json
+        .usage.prompt_tokens;
+    const usual = await tokens({});
+    expect(await tokens({ chat_template_kwargs: { pad: '' } })).toBeLessThan(usual);
+    expect(await tokens({ chat_template_kwargs: { other: true } })).toBe(usual);
+    const refused = await padded.post('/v1/chat/completions', {
+      messages: [user],
+      chat_template_kwargs: { messages: [] },
+    });
+    expect([refused.status, refused.json.error.param, refused.json.error.message]).toEqual([
+      400,
+      'chat_template_kwargs',
+      "'chat_template_kwargs' must leave out messages, which every chat template is given anyway",
+    ]);
+    await padded.server.close();
+    const { status, json } = await chat({ messages: [user], chat_template_kwargs: { pad: 'x' } });
+    expect([status, json.error.message]).toEqual([
+      400,
+      "'chat_template_kwargs' is not supported, since this model has no chat template",
+    ]);
+    await expect(serve({ chatTemplateKwargs: { pad: 'x' } })).rejects.toThrow(
+      'chatTemplateKwargs: expected a model with a chat template, got ',
+    );
   });
 });
 

@@ -108,12 +108,12 @@ async function converse(
   terminal: Terminal & Required<Pick<Terminal, 'input'>>,
 ): Promise<void> {
   const { stderr, cwd } = terminal,
-    { save, system, block, every, maxNewTokens, temperature, topP, seed } = options;
+    { save, system, chatTemplateKwargs, block, every, maxNewTokens, temperature, topP, seed } = options;
   const { sequence, policy } = await opened(model, given, options, cwd);
   if (options.load !== undefined) stderr.write(engineText(model, sequence.memory.cache.form));
   const { budget: had } = sequence.active,
     budget = options.budget ?? (had?.bytes === undefined ? had?.slots : { bytes: had.bytes }),
-    reading = { system, policy, budget, block, every, sequence },
+    reading = { system, chatTemplateKwargs, policy, budget, block, every, sequence },
     chat = new Chat(model, { ...reading, maxNewTokens, temperature, topP, seed });
   try {
     const { slots, bytes = 0 } = await chat.retention(),

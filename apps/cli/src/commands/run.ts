@@ -39,6 +39,7 @@ export const RUN = {
     "The prompt is a person's turn in the words of the model's chat template, which must be there (the default for a text where it is).",
   ),
   raw: on('The prompt as it stands, without a chat template.'),
+  chatTemplateKwargs: GENERATE.chatTemplateKwargs,
   document: maybe(text('', 'a file', 'A text that is read and compacted once, for every --question.')),
   question: texts('What follows the document, as it stands.'),
   saveCache: maybe(text('', 'a file', "Write the document's compacted cache.")),
@@ -260,6 +261,7 @@ function documentGiven({
   promptIds,
   chat,
   raw,
+  chatTemplateKwargs,
   logits,
   certify,
   decodePolicy,
@@ -271,6 +273,7 @@ function documentGiven({
     throw new KvError(question ? '--question' : '--save-cache', 'expected --document or --load-cache too, got neither');
   if (!over) return false;
   if (chat || raw) throw new KvError(chat ? '--chat' : '--raw', 'expected a prompt, got a document');
+  if (chatTemplateKwargs) throw new KvError('--chat-template-kwargs', 'expected a prompt, got a document');
   if ([document, loadCache, prompt, promptFile, promptIds].filter((given) => given !== undefined).length > 1)
     throw new KvError('prompt', `expected exactly one of ${PROMPT}`);
   if (!question && saveCache === undefined)

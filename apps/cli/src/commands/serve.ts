@@ -27,6 +27,7 @@ export const SERVE = {
   cache: cacheOption(),
   block: SERVER.block,
   every: SERVER.every,
+  chatTemplateKwargs: SERVER.chatTemplateKwargs,
   pieces: texts('A package whose pieces requests may name, besides the catalogue.'),
   fixedPolicy: on(SERVER.fixedPolicy.says),
   memory: { ...sized(SERVER.memory), required: false, default: 2 ** 31 },
@@ -93,7 +94,20 @@ async function listen(
   { stdout, stderr, signal, unredacted = false }: Terminal,
   resolved: Resolved,
 ): Promise<void> {
-  const { budget, block, every, memory, queue, running, maxNewTokens, maxPromptTokens, host, port, grace } = options,
+  const {
+      budget,
+      block,
+      every,
+      chatTemplateKwargs,
+      memory,
+      queue,
+      running,
+      maxNewTokens,
+      maxPromptTokens,
+      host,
+      port,
+      grace,
+    } = options,
     name = options.name ?? basename(options.model).replace(/\.gguf$/i, '');
   if (name === '') throw new KvError('--name', 'expected a name, since --model ends in none, got none');
   const fixedPolicy = options.fixedPolicy === true,
@@ -101,7 +115,7 @@ async function listen(
       ...resolved,
       model,
       name,
-      ...{ budget, block, every, memory },
+      ...{ budget, block, every, chatTemplateKwargs, memory },
       fixedPolicy,
       limits: { queue, running, maxNewTokens, maxPromptTokens },
       log: stderr.isTTY && stdout.isTTY ? warningsOf(stdout) : stdout,

@@ -2,7 +2,7 @@ import { addAbortSignal } from 'node:stream';
 import type { Readable } from 'node:stream';
 import { KvError } from '@kv/core';
 import { chatIds, type Model } from '@kv/models';
-import { notJson } from '@kv/checkpoints';
+import { notJson, type TemplateVariables } from '@kv/checkpoints';
 import type { Terminal } from '../terminal.ts';
 import { readText } from './questions.ts';
 
@@ -17,6 +17,8 @@ interface PromptOptions extends PromptFlags {
    * Whether to put the text into the model's chat template as a turn: always, never, or, by default, if there is one.
    */
   readonly turn?: boolean | undefined;
+  /** Values of the chat template's variables. */
+  readonly chatTemplateKwargs?: TemplateVariables | undefined;
   /** Whether the prompt may exceed the model's context. */
   readonly evictsInBlocks: boolean;
   /** The command's sources of a prompt, as errors name them. */
@@ -81,7 +83,7 @@ const withoutLastNewline = (text: string): string => text.replace(/\r?\n$/, '');
 
 /** Reads the prompt now; the returned function encodes it once there is a model. */
 export function promptReader(
-  { prompt, promptFile, promptIds, turn, evictsInBlocks, from }: PromptOptions,
+  { prompt, promptFile, promptIds, turn, evictsInBlocks, from, chatTemplateKwargs: variables }: PromptOptions,
   cwd: string,
 ): (model: Model) => readonly number[] {
   if ([prompt, promptFile, promptIds].filter((given) => given !== undefined).length !== 1)
@@ -98,7 +100,12 @@ export function promptReader(
         tokenizer,
       } = model,
       asked = given === undefined && (turn ?? model.chatTemplate?.() !== undefined),
-      ids = given ?? (asked ? asTurn(text, model) : tokenizer.encode(text).ids);
+      ids = given ?? (asked ? asTurn(text, model, variables) : tokenizer.encode(text).ids);
+    if (variables && !asked)
+      throw new KvError(
+        '--chat-template-kwargs',
+        `expected a turn of a model with a chat template, got ${given ? '--prompt-ids' : turn === false ? '--raw' : name}`,
+      );
     const wrong = ids.find((id) => id >= vocab);
     if (wrong !== undefined)
       throw new KvError('--prompt-ids', `expected ids below ${vocab}, the vocabulary of ${name}, got ${wrong}`);
@@ -109,9 +116,9 @@ export function promptReader(
   };
 }
 
-function asTurn(text: string, model: Model): readonly number[] {
+function asTurn(text: string, model: Model, variables: TemplateVariables | undefined): readonly number[] {
   if (!model.chatTemplate?.()) throw new KvError('--chat', `expected a model with a chat template, got ${model.name}`);
-  return chatIds(model, [{ role: 'user', content: text }]);
+  return chatIds(model, [{ role: 'user', content: text }], { variables });
 }
 
 function parseIds(text: string, file: string): readonly number[] {

@@ -46,7 +46,11 @@ test('agrees with the float64 oracle, and one slot fewer would drop more', () =>
       }))();
       const { budgets } = apply(compose(masks, mass({ epsilon })), {
         scores,
-        at: { kvHeads, queryHeads: kvHeads * group, learnedSinks: sink > 0 },
+        at: {
+          kvHeads,
+          queryHeads: kvHeads * group,
+          ...(sink > 0 && { learnedSinks: new Float32Array(kvHeads * group) }),
+        },
         budget: 1,
       });
       if (epsilon > 0)

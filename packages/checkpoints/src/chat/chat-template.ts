@@ -1,11 +1,12 @@
 import { KvError } from '@kv/core';
 import { object, show, type JsonFields } from '../read/fields.ts';
-import { globals, givenMessages, givenTools } from '../template/globals.ts';
+import { fromConversation, globals, givenMessages, givenTools } from '../template/globals.ts';
 import { Renderer } from '../template/render.ts';
 import { parseTemplate } from '../template/syntax.ts';
 import { TemplateText } from '../template/text.ts';
 import type { TemplateValue } from '../template/values.ts';
 import { RenderWork } from '../template/render-limit.ts';
+import { variablesFault, type TemplateVariables } from './template-variables.ts';
 
 /** One turn. Templates may read more fields than these (`tool_calls`, `name`). */
 export interface ChatMessage {
@@ -29,6 +30,8 @@ export interface ChatOptions {
   readonly eosToken?: string;
   /** Function signatures as JSON. @defaultValue none */
   readonly tools?: readonly unknown[];
+  /** Values of the template's own variables, such as `enable_thinking`; their texts are marked as the conversation's. @defaultValue none */
+  readonly variables?: TemplateVariables | undefined;
 }
 
 /** A rendered conversation, with the ranges of its text that come from the conversation. */
@@ -65,24 +68,28 @@ export function chatTemplate(source: string, where: string): ChatTemplate {
   if (spaces > LIMITS.spaces)
     throw new KvError(where, 'expected a chat template without thousands of spaces or lines in a row');
   const program = sentence(where, () => parseTemplate(source));
-  return templateOf((messages, { addGenerationPrompt = true, bosToken = '', eosToken = '', tools } = {}) =>
-    sentence(where, () => {
-      const work = new RenderWork([messages, tools]);
-      const names = new Map<string, TemplateValue>([
-        ...globals(work, (message) => refuse(message, where)),
-        ['messages', givenMessages(messages)],
-        ['tools', givenTools(tools)],
-        ['documents', null],
-        ['add_generation_prompt', addGenerationPrompt],
-        ['bos_token', new TemplateText(bosToken)],
-        ['eos_token', new TemplateText(eosToken)],
-      ]);
-      const { text, spans } = new Renderer(work).render(program, names);
-      return {
-        text,
-        untrusted: Array.from({ length: spans.length / 2 }, (_, i) => [spans[2 * i], spans[2 * i + 1]] as const),
-      };
-    }),
+  return templateOf(
+    (messages, { addGenerationPrompt = true, bosToken = '', eosToken = '', tools, variables = {} } = {}) =>
+      sentence(where, () => {
+        const fault = variablesFault(variables);
+        if (fault !== undefined) throw new KvError(where, `variables of the chat template ${fault}`);
+        const work = new RenderWork([messages, tools, variables]);
+        const names = new Map<string, TemplateValue>([
+          ...globals(work, (message) => refuse(message, where)),
+          ['documents', null],
+          ...Object.entries(variables).map(([name, value]) => [name, fromConversation(value)] as const),
+          ['messages', givenMessages(messages)],
+          ['tools', givenTools(tools)],
+          ['add_generation_prompt', addGenerationPrompt],
+          ['bos_token', new TemplateText(bosToken)],
+          ['eos_token', new TemplateText(eosToken)],
+        ]);
+        const { text, spans } = new Renderer(work).render(program, names);
+        return {
+          text,
+          untrusted: Array.from({ length: spans.length / 2 }, (_, i) => [spans[2 * i], spans[2 * i + 1]] as const),
+        };
+      }),
   );
 }
 

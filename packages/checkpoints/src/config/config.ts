@@ -3,7 +3,7 @@ import { architectures, type Architecture, type ArchitectureName } from './archi
 import { boolean, integer, object, optional, positive, show, type JsonFields } from '../read/fields.ts';
 import { parseExperts, type ExpertsConfig } from './experts.ts';
 import { layeredFields, parseLayers } from './layers.ts';
-import { layerTypes, parseMixers, type Mixer } from './mixers.ts';
+import { asList, layerTypes, parseMixers, type Mixer } from './mixers.ts';
 import { parseRope, ropesByLayer, type RopeConfig } from './rope-config.ts';
 import { unknownArchitecture } from './unknown-architecture.ts';
 
@@ -210,14 +210,14 @@ export function parseConfig(json: unknown, where: string): ModelConfig {
 
 /** Returns a configuration with what the architecture's class makes of fields that a file lacks. */
 function completed({ layerTypes: types, defaults }: Architecture, fields: JsonFields, where: string): JsonFields {
-  const layers = integer(fields, 'num_hidden_layers', where, undefined, mostLayers),
-    ropeless = fields.rope_parameters == null && fields.rope_scaling == null;
+  const ropeless = fields.rope_parameters == null && fields.rope_scaling == null;
   return {
     ...fields,
     ...(types &&
       fields.layer_types == null && {
-        layer_types: Array.from({ length: layers }, (_, l) =>
-          l === 0 ? types.first : types.repeat[l % types.repeat.length],
+        layer_types: Array.from(
+          { length: integer(fields, 'num_hidden_layers', where, undefined, mostLayers) },
+          (_, l) => (l === 0 ? types.first : types.repeat[l % types.repeat.length]),
         ),
       }),
     ...(ropeless && defaults.rope && { rope_parameters: defaults.rope }),
@@ -373,7 +373,7 @@ function typesOf(value: unknown, layers: number, where: string, other?: string):
   const known = ['full_attention', 'sliding_attention', ...(other === undefined ? [] : [other])];
   if (Array.isArray(value) && value.length === layers && value.every((type) => known.includes(type as string)))
     return value;
-  throw new KvError(where, `layer_types must be ${layers} of ${known.join(' and ')}, got ${show(value)}`);
+  throw new KvError(where, `layer_types must be ${layers} of ${asList(known)}, got ${show(value)}`);
 }
 
 function softcap(fields: JsonFields, name: string, where: string, fallback: number | undefined): number | undefined {

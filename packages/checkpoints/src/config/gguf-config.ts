@@ -169,7 +169,9 @@ function architectureOf(fields: JsonFields, where: string): ArchitectureName {
     got = fields[field];
   if (typeof got === 'string' && Object.hasOwn(architectures, got) && !architectures[got as ArchitectureName].gguf)
     throw new KvError(where, `${field} must be one that llama.cpp has a layout for, got ${got}: load its safetensors`);
-  const alike = Object.entries<Architecture>(architectures).filter(([, { gguf }]) => gguf === got),
+  const alike = Object.entries<Architecture>(architectures).filter(
+      ([, { gguf }]) => gguf !== undefined && gguf === got,
+    ),
     told = alike.find(([, { gguf, ggufKey }]) => ggufKey !== undefined && (fields[`${gguf}.${ggufKey}`] ?? 0) !== 0),
     found = told ?? alike.find(([, { ggufKey }]) => ggufKey === undefined);
   if (found !== undefined) return found[0] as ArchitectureName;

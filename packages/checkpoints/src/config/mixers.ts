@@ -348,14 +348,14 @@ function attends(
     { state, attention } = layerTypes[kind];
   if (types != null) {
     const attending = [...attention, ...(slides ? ['sliding_attention'] : [])],
-      known = [attention[0], ...attending.slice(attention.length), state[0]];
+      known = [state[0], attention[0], ...attending.slice(attention.length)];
     if (
       Array.isArray(types) &&
       types.length === layers &&
       types.every((type: string) => [...state, ...attending].includes(type))
     )
       return types.map((type: string) => attending.includes(type));
-    throw new KvError(where, `layer_types must be ${layers} of ${known.join(' and ')}, got ${show(types)}`);
+    throw new KvError(where, `layer_types must be ${layers} of ${asList(known)}, got ${show(types)}`);
   }
   if (kind === 'stateSpace') return all.map(() => false);
   if (kind === 'gatedDelta') return everyNth(layers, integer(fields, 'full_attention_interval', where, 4));
@@ -364,6 +364,9 @@ function attends(
   if ([...listed].every((index) => all[index as number] === index)) return all.map((l) => listed.has(l));
   throw new KvError(where, `full_attn_idxs must be a list of layers below ${layers}, got ${show(indices)}`);
 }
+
+/** Returns names as a list in a sentence. */
+export const asList = (names: readonly string[]): string => `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`;
 
 /** Returns true for every n-th of the layers. */
 export const everyNth = (layers: number, n: number): readonly boolean[] =>

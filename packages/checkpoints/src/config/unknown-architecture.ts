@@ -8,7 +8,6 @@ import { show, type JsonFields } from '../read/fields.ts';
 const lacking: readonly (readonly [what: string, fields: readonly string[], unless?: string])[] = [
   ['latent attention', ['kv_lora_rank', 'attention.kv_lora_rank']],
   ['the attention of RWKV', ['wkv.head_size']],
-  ['one gate for a whole attention head', ['use_attention_gate']],
   ['ALiBi', ['alibi', 'attention.max_alibi_bias']],
   ['learned positions', ['n_positions']],
   ['encoders', ['encoder_layers', 'num_encoder_layers']],

@@ -10,12 +10,14 @@ export interface LayerContext {
   readonly kvHeads: number;
   /** Channels of a head. */
   readonly headDim: number;
+  /** What multiplies q·k. @defaultValue 1 / sqrt(headDim) */
+  readonly scale?: number;
   /**
-   * Whether heads have a learned sink, a score of no slot in their softmax: their weights then sum to less than 1.
+   * The learned sink of each query head `[H]`, a score of no slot in its softmax: weights then sum to less than 1.
    *
-   * @defaultValue false
+   * @defaultValue heads have none
    */
-  readonly learnedSinks?: boolean;
+  readonly learnedSinks?: Float32Array;
   /** Tokens generated so far; 0 during prefill. */
   readonly step: number;
   /** Tokens of the prompt, evicted ones included. */

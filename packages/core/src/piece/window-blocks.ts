@@ -9,7 +9,7 @@ import type { Tensor } from '../tensor/tensor.ts';
 type Seen = StepContext & { readonly queries: Tensor; readonly keys: Tensor };
 /** Consecutive queries of the observation window. */
 export interface WindowBlock {
-  /** Divided by √d, `[H c, d]`: grouped by query head, oldest first. */
+  /** Multiplied by what multiplies q·k, `[H c, d]`: grouped by query head, oldest first. */
   readonly queries: Tensor;
   /** Number per head, c. */
   readonly count: number;
@@ -38,7 +38,7 @@ export function overWindow(
 ): Tensor {
   const [H = 1, w = 1, d = 1] = q.shape,
     [, n = 1] = k.shape,
-    scaled = ops.div(q, Math.sqrt(d)),
+    scaled = at.scale === undefined ? ops.div(q, Math.sqrt(d)) : ops.mul(q, at.scale),
     most = Math.max(1, Math.floor(room / (H * n)));
   const block = (from: number): Tensor => {
     const count = Math.min(most, w - from),
@@ -134,8 +134,28 @@ export const causalAttention: typeof causalDot = {
   }),
 };
 
-/** Returns the attention of a block's queries over the slots at or before their own, softmax(q·k / √d): `[H c, n]`. */
-export const blockAttention = (
-  { ops, keys: k, positions: p }: Seen & { readonly positions: Tensor },
+/**
+ * Returns the attention of a block's queries over the slots at or before their own, the softmax of q·k times the scale, with
+ * learned sinks where heads have them: `[H c, n]`.
+ */
+export function blockAttention(
+  { ops, at, keys: k, positions: p }: Seen & { readonly positions: Tensor },
   { queries: q, count, first }: WindowBlock,
-): Tensor => ops.kernel(causalAttention, { q, k, p }, { block: count, first });
+): Tensor {
+  if (!at.learnedSinks) return ops.kernel(causalAttention, { q, k, p }, { block: count, first });
+  return softmaxWithSinks({ ops, at }, ops.kernel(causalDot, { q, k, p }, { block: count, first }), count);
+}
+
+/**
+ * Returns the softmax of scores over the slots, `[H count, n]`: `count` rows of each query head, whose learned sink, where it
+ * has one, is one more score, without which the row is returned.
+ */
+export function softmaxWithSinks({ ops, at }: Pick<StepContext, 'ops' | 'at'>, scores: Tensor, count = 1): Tensor {
+  const { learnedSinks: own } = at;
+  if (!own) return ops.softmax(scores);
+  const data = Float32Array.from({ length: own.length * count }, (_, row) => own[Math.floor(row / count)]),
+    sinks = ops.from({ data, shape: [data.length, 1] }),
+    top = ops.max(ops.reduce('max', scores, 'slots'), sinks),
+    shares = ops.exp(ops.sub(scores, top));
+  return ops.div(shares, ops.add(ops.reduce('sum', shares, 'slots'), ops.exp(ops.sub(sinks, top))));
+}

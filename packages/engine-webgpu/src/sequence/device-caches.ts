@@ -102,6 +102,7 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
       of: (layer) => slotsOf(this.layers[layer]),
       dropFirst: (layer, count) => this.#dropFirst(layer, count),
       plain: () => this.shared.empty && this.layers.every(({ plain }) => plain),
+      sinks: (layer) => decoder.layers[this.kept.slots[layer]].sinks,
     });
   }
 

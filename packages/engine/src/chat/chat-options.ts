@@ -1,12 +1,13 @@
 import { callback, count, maybe, object, text, whole } from '@kv/core';
 import { policyOption } from '@kv/core/engine';
 import type { OptionValues } from '@kv/core';
-import { CACHE, DECODE, GENERATE, SAMPLING } from '../options.ts';
+import { CACHE, CHAT_TEMPLATE_KWARGS, DECODE, GENERATE, SAMPLING } from '../options.ts';
 import type { Sequence } from '../sequence/sequence.ts';
 
 /** The options of `Chat`, declared. */
 export const CHAT = {
   system: maybe(text('', 'a text', 'What stands before the first message.')),
+  chatTemplateKwargs: CHAT_TEMPLATE_KWARGS,
   policy: policyOption(
     'What keeps the cache at its budget: a name, a text such as streaming(sinks=4), or pieces.',
     'nothing is evicted, and the conversation ends with the context',

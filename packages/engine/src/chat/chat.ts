@@ -66,7 +66,7 @@ export class Chat {
   constructor(model: Model, options: ChatSettings = {}) {
     this.#options = settleOwn('chat', CHAT, options);
     this.model = model;
-    this.#turns = turnsOf(model, this.#options.system);
+    this.#turns = turnsOf(model, this.#options.system, this.#options.chatTemplateKwargs);
     this.#sequence = this.#options.sequence ?? new Sequence(model, undefined, { cache: this.#options.cache });
   }
 

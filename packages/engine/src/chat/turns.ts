@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import { renderedAfter, renderedIds, type ChatTemplate, type Tokenizer } from '@kv/checkpoints';
+import { renderedAfter, renderedIds, type ChatTemplate, type TemplateVariables, type Tokenizer } from '@kv/checkpoints';
 import type { Model } from '../memory/runtime.ts';
 
 /** Converts messages to tokens, and defines where an answer ends. */
@@ -10,10 +10,19 @@ export interface ChatTurns {
   readonly stop: readonly string[];
 }
 
-/** Returns turns in the model's chat template if it has one, else lines that the model goes on from. */
-export function turnsOf({ tokenizer, chatTemplate }: Model, system: string | undefined): ChatTurns {
+/**
+ * Returns turns in the model's chat template if it has one, else lines that the model goes on from.
+ * @throws KvError for variables where there is no template
+ */
+export function turnsOf(
+  { name, tokenizer, chatTemplate }: Model,
+  system: string | undefined,
+  variables?: TemplateVariables,
+): ChatTurns {
   const template = chatTemplate?.();
-  return template ? templateTurns(tokenizer, template, system) : lineTurns(tokenizer, system);
+  if (template) return templateTurns(tokenizer, template, system, variables);
+  if (variables) throw new KvError('chatTemplateKwargs', `expected a model with a chat template, got ${name}`);
+  return lineTurns(tokenizer, system);
 }
 
 /**
@@ -36,15 +45,20 @@ export function lineTurns(tokenizer: Tokenizer, system: string | undefined): Cha
  * Turns for models with a chat template. What follows an earlier answer does not depend on it, so only that part is
  * rendered and fed. The user's text stays text: it cannot end a turn or begin another.
  */
-export function templateTurns(tokenizer: Tokenizer, template: ChatTemplate, system: string | undefined): ChatTurns {
+export function templateTurns(
+  tokenizer: Tokenizer,
+  template: ChatTemplate,
+  system: string | undefined,
+  variables?: TemplateVariables,
+): ChatTurns {
   const start = system === undefined ? [] : [{ role: 'system', content: system }];
   return {
     turn(message, before) {
       const user = { role: 'user', content: message };
-      if (before === '') return renderedIds(tokenizer, template.render([...start, user]));
+      if (before === '') return renderedIds(tokenizer, template.render([...start, user], { variables }));
       const answer = unguessable(), // stands for the answer that is in the cache already
         earlier = [...start, { role: 'user', content: 'a' }, { role: 'assistant', content: answer }],
-        rest = renderedAfter(template.render([...earlier, user]), answer);
+        rest = renderedAfter(template.render([...earlier, user], { variables }), answer);
       if (!rest)
         throw new KvError(
           'chat template',

@@ -187,13 +187,14 @@ async function* decodeWith(
   return finish;
 }
 
-function promptIds(
-  model: Model,
-  { prompt, ids, messages }: Pick<GenerateOptions, 'prompt' | 'ids' | 'messages'>,
-): readonly number[] {
+type Prompt = Pick<GenerateOptions, 'prompt' | 'ids' | 'messages' | 'chatTemplateKwargs'>;
+
+function promptIds(model: Model, { prompt, ids, messages, chatTemplateKwargs: variables }: Prompt): readonly number[] {
   if ([prompt, ids, messages].filter((given) => given !== undefined).length !== 1)
     throw new KvError('prompt', 'expected exactly one of prompt (text), messages (a conversation) and ids');
-  if (messages !== undefined) return chatIds(model, messages);
+  if (messages !== undefined) return chatIds(model, messages, { variables });
+  if (variables)
+    throw new KvError('chatTemplateKwargs', 'expected messages, which the chat template renders, got a prompt or ids');
   if (ids !== undefined) {
     for (const id of ids)
       if (!(Number.isInteger(id) && id >= 0 && id < model.config.vocab))

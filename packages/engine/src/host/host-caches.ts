@@ -118,6 +118,7 @@ export class HostCaches implements SequenceCaches, HostState {
       of: (layer) => slotsOf(this.layers[layer]),
       dropFirst: (layer, count) => dropFirst(this.layers[layer], count),
       plain: () => this.shared.empty && !this.hidden && this.layers.every(({ plain }) => plain),
+      sinks: (layer) => this.decoder.layers[this.kept.slots[layer]].sinks,
     });
   }
 

@@ -30,6 +30,8 @@ export interface CountedLayers {
   dropFirst(layer: number, count: readonly number[]): void;
   /** Whether every layer holds its cache and nothing else. */
   plain(): boolean;
+  /** The learned sinks of a layer's query heads, where it has them. */
+  sinks(layer: number): Float32Array | undefined;
 }
 
 /**
@@ -92,12 +94,14 @@ export class SlotCounts {
       heads = headsOf(this.#config, layer),
       { slots: held, aligned } = this.#layers.of(layer),
       { decoded, promptLength, length } = this.#progress,
+      sinks = this.#layers.sinks(layer),
       slots = held + ahead;
     return {
       layer,
       layers,
       ...heads,
-      ...(attention.learnedSinks && { learnedSinks: true }),
+      ...(attention.scale !== 1 / Math.sqrt(heads.headDim) && { scale: attention.scale }),
+      ...(sinks && { learnedSinks: sinks }),
       step: decoded + ahead,
       promptLength,
       length: length + ahead,

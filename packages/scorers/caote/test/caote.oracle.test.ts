@@ -82,7 +82,7 @@ test('with a learned sink, CAOTE is |o - o without j| with the sink as one more 
           apply(piece, {
             scores: parts.map((row) => row.slice(0, n)),
             values: { data: Float32Array.from(values), shape: [kvHeads, n, d] },
-            at: { queryHeads: heads, learnedSinks: true },
+            at: { queryHeads: heads, learnedSinks: new Float32Array(heads) },
           }).scores!.data as Float32Array;
         const [exact, fast] = [of(caote()), of(fastCaote())],
           scale = Math.max(1, ...values.map(Math.abs)) * Math.sqrt(d);

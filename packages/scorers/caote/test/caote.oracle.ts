@@ -69,6 +69,7 @@ export function windowErrors(
   values: Array1,
   positions: readonly number[],
   length: number,
+  { scale, sink = -Infinity }: { readonly scale?: number; readonly sink?: number } = {},
 ): number[] {
   const [w = 0, d = 0] = queries.shape,
     n = keys.shape[0],
@@ -78,16 +79,15 @@ export function windowErrors(
     const seen = positions.map((p) => p <= length - w + i),
       logits = positions.map((_, j) => {
         ops.mul(part, queries.pick(i, null), keys.pick(j, null));
-        return ops.sum(part) / Math.sqrt(d);
+        return ops.sum(part) * (scale ?? 1 / Math.sqrt(d));
       });
-    const weights = ndarray(
-      Float64Array.from(logits, (x, j) => (seen[j] ? Math.exp(x) : 0)),
-      [n],
-    );
-    if (seen.some(Boolean))
-      evictionErrors(weights, values).forEach((x, j) => {
-        total[j] += x * x;
-      });
+    // a sink is a slot of value 0 that never leaves
+    const weights = ndarray(Float64Array.from([...logits.map((x, j) => (seen[j] ? Math.exp(x) : 0)), Math.exp(sink)]), [
+        n + 1,
+      ]),
+      all = zeros(n + 1, d);
+    for (let j = 0; j < n; j++) ops.assign(all.pick(j, null), values.pick(j, null));
+    if (seen.some(Boolean)) for (const [j, x] of evictionErrors(weights, all).slice(0, n).entries()) total[j] += x * x;
   }
   return total;
 }

@@ -42,12 +42,13 @@ test('an output next to a value keeps the digits of what is between them', () =>
   expect(error / apart ** 2).toBeCloseTo(1, 5);
 });
 
-test('DropKV is the sum over the window of |o - o without j|², by brute force', () => {
+test('DropKV is the sum over the window of |o - o without j|², by brute force, with learned sinks and without', () => {
   fc.assert(
     fc.property(
       sceneSpecs({ layers: 1, ragged: false }).filter((s) => s.vectors !== 'long' && s.slots > 3),
       fc.integer({ min: 1, max: 2 }),
-      (spec, window) => {
+      fc.boolean(),
+      (spec, window, sunk) => {
         const { at, keys, values, positions } = scene(spec).layers[0],
           { kvHeads: G, queryHeads: H, slots: n, headDim: d } = at,
           q = Float32Array.from({ length: H * window * d }, (_, i) => Math.sin(i * 1.3) / 2);
@@ -56,7 +57,10 @@ test('DropKV is the sum over the window of |o - o without j|², by brute force',
           keys: { data: keys, shape: [G, n, d] },
           values: { data: values, shape: [G, n, d] },
           positions: { data: positions, shape: [G, n] },
-          at: { length: at.length, headDim: d, queryHeads: H },
+          at: {
+            ...{ length: at.length, headDim: d, queryHeads: H },
+            ...(sunk && { scale: 0.4, learnedSinks: Float32Array.from({ length: H }, (_, h) => 3 * Math.sin(h + 1)) }),
+          },
         }).scores!.data;
         const array = (x: Float32Array, r: number, m: number) =>
           ndarray(Float64Array.from(x.subarray(r * m * d, (r + 1) * m * d)), [m, d]);
@@ -68,6 +72,7 @@ test('DropKV is the sum over the window of |o - o without j|², by brute force',
               array(values, g, n),
               Array.from(positions.subarray(g * n, (g + 1) * n)),
               at.length,
+              sunk ? { scale: 0.4, sink: 3 * Math.sin(h + 1) } : {},
             ),
             largest = Math.max(1, ...want.slice(0, n - window));
           want.forEach((x, j) => {

@@ -12,7 +12,7 @@ import {
   weightScorer,
   whole,
 } from '@kv/core';
-import { gram, quadratic } from '@kv/core/shared';
+import { gram, quadratic, softmaxWithSinks } from '@kv/core/shared';
 import type { ForcedEnds, StepContext, Rope, Scores, ResolvedOptions, Tensor } from '@kv/core';
 import { ahead, future, origin, past } from './ahead.ts';
 import { queryStatistics } from './query-statistics.ts';
@@ -35,7 +35,8 @@ type Seen = StepContext & {
 };
 /**
  * Weights, on KV rows, under a normal distribution of future queries with mean `[H, d]` and covariance `[H, d, d]`
- * before rotation. Keys are turned back by R, the mean rotation of the future positions: μᵀRᵀk and kᵀR Σ Rᵀk.
+ * before rotation. Keys are turned back by R, the mean rotation of the future positions: μᵀRᵀk and kᵀR Σ Rᵀk. A head's learned
+ * sink, which no query changes, is one more score.
  */
 function expected(
   ctx: Seen,
@@ -44,13 +45,15 @@ function expected(
   { sinks, valueNorm, epsilon, future }: ResolvedOptions<typeof options>,
 ): Scores {
   const { ops, at, keys, values: v, positions: p } = ctx;
-  const d = mean.shape[1];
+  const d = mean.shape[1],
+    root = at.scale === undefined ? Math.sqrt(d) : 1 / at.scale,
+    square = at.scale === undefined ? d : root ** 2;
   const k = ahead(ctx, future)(keys, true);
   const sink = ops.less(p, sinks);
-  const linear = ops.div(ops.dot(mean, k), Math.sqrt(d));
+  const linear = ops.div(ops.dot(mean, k), root);
   const squares = spread && ops.kernel(quadratic, { x: k, m: spread, c: origin(ops, d) });
-  const logits = squares ? ops.add(linear, ops.div(squares, 2 * d)) : linear;
-  const a = ops.groupRows('mean', ops.softmax(ops.where(sink, LOWEST, logits)), at.kvHeads);
+  const logits = squares ? ops.add(linear, ops.div(squares, 2 * square)) : linear;
+  const a = ops.groupRows('mean', softmaxWithSinks(ctx, ops.where(sink, LOWEST, logits)), at.kvHeads);
   return { scores: valueNorm ? ops.mul(ops.add(a, epsilon), ops.norm(v)) : a, forced: sink };
 }
 

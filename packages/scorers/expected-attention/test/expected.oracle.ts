@@ -37,6 +37,10 @@ export interface Case {
   readonly length: number;
   readonly future: number;
   readonly sinks: number;
+  /** What multiplies q·k. @defaultValue 1 / sqrt(d) */
+  readonly scale?: number;
+  /** The head's learned sink. @defaultValue none */
+  readonly learned?: number;
 }
 
 const inner = (a: Array1, b: Array1): number => {
@@ -74,10 +78,11 @@ export const unturned = (
 export function weightsOracle(
   mean: Array1,
   covariance: Array1,
-  { keys, positions, length, future, sinks }: Omit<Case, 'queries' | 'queryPositions'>,
+  { keys, positions, length, future, sinks, learned = -Infinity, ...more }: Omit<Case, 'queries' | 'queryPositions'>,
   angle: (position: number, pair: number) => number,
 ): number[] {
   const d = mean.shape[0],
+    scale = more.scale ?? 1 / Math.sqrt(d),
     R = meanRotation(length, future, d, angle),
     spread = zeros(d, d),
     half = zeros(d, d);
@@ -89,11 +94,11 @@ export function weightsOracle(
       for (let c = 0; c < d; c++) spread.set(a, b, spread.get(a, b) + half.get(a, c) * R.get(b, c));
   const ahead = times(R, mean);
   const logits = keys.map((k, i) =>
-      positions[i] < sinks ? -Infinity : inner(ahead, k) / Math.sqrt(d) + inner(times(spread, k), k) / (2 * d),
+      positions[i] < sinks ? -Infinity : scale * inner(ahead, k) + (scale ** 2 / 2) * inner(times(spread, k), k),
     ),
-    top = Math.max(...logits);
+    top = Math.max(...logits, learned);
   const e = logits.map((x) => Math.exp(x - top)),
-    total = e.reduce((a, b) => a + b);
+    total = e.reduce((a, b) => a + b, Math.exp(learned - top));
   return e.map((x) => x / total);
 }
 /** Mean and covariance of vectors, over their number less `less`. */

@@ -67,6 +67,7 @@ function agrees(
   oracle: (c: Case, head: number, at: Layer['at']) => number[],
   scale: (v: Case['values'][number]) => number,
   tolerance: number,
+  own: { readonly scale?: number; readonly learned?: (head: number) => number } = {},
 ): void {
   fc.assert(
     fc.property(
@@ -85,7 +86,11 @@ function agrees(
           positions: { data: positions, shape: [G, n] },
           rope: rope(d),
           queryStatistics: statistics(at),
-          at: { length: w, headDim: d, queryHeads: H },
+          at: {
+            ...{ length: w, headDim: d, queryHeads: H },
+            ...(own.scale && { scale: own.scale }),
+            ...(own.learned && { learnedSinks: Float32Array.from({ length: H }, (_, h) => own.learned!(h)) }),
+          },
         }).scores!.data;
         for (let g = 0; g < G; g++) {
           const placed = Array.from(positions.subarray(g * n, (g + 1) * n)),
@@ -103,6 +108,8 @@ function agrees(
                 length: w,
                 future,
                 sinks,
+                ...(own.scale && { scale: own.scale }),
+                ...(own.learned && { learned: own.learned((g * H) / G + r) }),
               },
               (g * H) / G + r,
               at,
@@ -125,6 +132,14 @@ test('agrees with the oracle: full rotation matrices, sinks left out, mean over 
     (c) => expectedOracle(c, angle),
     length,
     2e-5,
+  ));
+test('under learned sinks, and where the model scales scores by another number', () =>
+  agrees(
+    (future, sinks, window) => expectedAttention({ window, future, sinks }),
+    (c) => expectedOracle(c, angle),
+    length,
+    2e-5,
+    { scale: 0.3, learned: (head) => 3 * Math.sin(head + 1) },
   ));
 test('with statistics from a file, whatever the queries of the prompt are', () =>
   agrees(

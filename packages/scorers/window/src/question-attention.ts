@@ -11,8 +11,8 @@ const normalized = (question: number) => attentionWindow(question, 'normalized')
  * @remarks Corallo and Papotti 2024, TACL, doi:10.1162/tacl_a_00716, as kvpress' FinchPress: mean over the queries, no
  * pooling. Weights on query rows `[H, n]`; the question's own slots are forced. O(w H n d). The authors rotate what is
  * kept to consecutive positions: compose with `rerotate()` after the selector. With a delimiter the question is the
- * text after its last occurrence in the prompt, and scores are softmax(q·k / √d) without soft caps or sliding windows;
- * the delimiter itself is context.
+ * text after its last occurrence in the prompt, and scores are the softmax of scaled q·k, with learned sinks, without soft caps
+ * or sliding windows; the delimiter itself is context.
  * @throws KvError where the prompt has no delimiter, no token after it, or more than `question` tokens after it.
  */
 export const questionAttention = weightScorer(

@@ -22,11 +22,11 @@ export const attentionOracle = (
   keys: readonly Vector[],
   positions: readonly number[],
   t: number,
+  { scale = 1 / Math.sqrt(q.shape[0]), sink = -Infinity }: { readonly scale?: number; readonly sink?: number } = {},
 ): number[] => {
   const seen = positions.map((p) => p <= t);
-  return seen.some(Boolean)
-    ? softmax(keys.map((k, i) => (seen[i] ? inner(q, k) / Math.sqrt(q.shape[0]) : -Infinity)))
-    : positions.map(() => 1 / positions.length);
+  if (!seen.some(Boolean)) return positions.map(() => (sink === -Infinity ? 1 / positions.length : 0));
+  return softmax([...keys.map((k, i) => (seen[i] ? inner(q, k) * scale : -Infinity)), sink]).slice(0, -1);
 };
 
 /** R-KV's importance of one KV head: queries by head of the group; slots before the window only. */

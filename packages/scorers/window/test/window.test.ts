@@ -187,9 +187,9 @@ const delimited = (n: number, asked: number): Tokens => {
   const letters = Array.from({ length: n }, (_, i) => (i === n - asked - 1 ? '#' : 'x'));
   return { ids: letters.map(() => 1), text: letters.join(''), offsets: letters.map((_, i) => [i, i + 1]) };
 };
-test("Finch after a delimiter agrees with its oracle over the question's own queries", () => {
+test("Finch after a delimiter agrees with its oracle over the question's own queries, with learned sinks and without", () => {
   fc.assert(
-    fc.property(whole, fc.integer({ min: 1, max: W - 1 }), (spec, asked) => {
+    fc.property(whole, fc.integer({ min: 1, max: W - 1 }), fc.boolean(), (spec, asked, sunk) => {
       const { at, keys, positions } = scene(spec).layers[0],
         { kvHeads: G, queryHeads: H, slots: n, headDim: d, length } = at,
         q = Float32Array.from({ length: H * W * d }, (_, i) => Math.sin(i * 1.7)),
@@ -200,14 +200,18 @@ test("Finch after a delimiter agrees with its oracle over the question's own que
         keys: { data: keys, shape: [G, n, d] },
         positions: { data: positions, shape: [G, n] },
         tokens: delimited(length, asked),
-        at: { length, promptLength: length, queryHeads: H, headDim: d },
+        at: {
+          ...{ length, promptLength: length, queryHeads: H, headDim: d },
+          ...(sunk && { scale: 0.4, learnedSinks: Float32Array.from({ length: H }, (_, h) => 3 * Math.sin(h + 1)) }),
+        },
       }).scores!.data;
       for (let h = 0; h < H; h++) {
         const g = Math.floor((h * G) / H),
+          own = sunk ? { scale: 0.4, sink: 3 * Math.sin(h + 1) } : {},
           placed = Array.from(positions.subarray(g * n, (g + 1) * n)),
-          own = placed.map((_, i) => vector(keys, g * n + i)),
+          seen = placed.map((_, i) => vector(keys, g * n + i)),
           rows = Array.from({ length: asked }, (_, i) =>
-            attentionOracle(vector(q, h * W + W - asked + i), own, placed, length - asked + i),
+            attentionOracle(vector(q, h * W + W - asked + i), seen, placed, length - asked + i, own),
           );
         const want = finchOracle(rows, placed, length),
           largest = Math.max(1, ...want);

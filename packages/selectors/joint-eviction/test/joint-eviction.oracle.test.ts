@@ -83,7 +83,7 @@ test('a learned sink is one more slot of value 0 that never leaves', () => {
       const got = apply(jointEviction(), {
         ...inputs,
         scores: parts,
-        at: { ...inputs.at, learnedSinks: true },
+        at: { ...inputs.at, learnedSinks: new Float32Array(parts.length) },
         budget: c.budget,
       });
       const want = apply(compose(last, jointEviction()), {

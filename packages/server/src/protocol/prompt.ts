@@ -1,4 +1,8 @@
+import { KvError } from '@kv/core';
+import { fitValue } from '@kv/core/engine';
+import { schemas } from '@kv/engine';
 import type { ChatMessage, Model, RenderedChat } from '@kv/models';
+import type { ServerOptions } from '../options.ts';
 import type { ChatRequest, CompletionRequest } from './schema.ts';
 import { conversation } from './conversation.ts';
 import { Refusal } from './refusal.ts';
@@ -41,6 +45,7 @@ export interface ChatPrompt extends PromptTokens {
 
 /**
  * Renders and tokenizes a conversation with the model's chat template; without one, as lines for the model to continue.
+ * @param usual values of the template's variables that the request does not give
  * @throws Refusal or KvError for a conversation that the template rejects, or that is too long
  */
 export async function chatPrompt(
@@ -48,8 +53,10 @@ export async function chatPrompt(
   { chatTemplate }: Model,
   reader: TextReader,
   limits: PromptLimits,
+  usual?: TemplateVariables | undefined,
 ): Promise<ChatPrompt> {
   const template = chatTemplate?.(),
+    variables = variablesOf(request, usual, template !== undefined),
     messages = conversation(request, template);
   // checked before rendering, which only makes it longer
   reader.expectFits(
@@ -58,12 +65,32 @@ export async function chatPrompt(
     'messages',
   );
   const ids = await reader.read(
-    template ? rendered(template.render(messages)) : untrusted(lines(messages)),
+    template ? rendered(template.render(messages, { variables })) : untrusted(lines(messages)),
     limits,
     'messages',
   );
   if (ids.length === 0) throw new Refusal("'messages' must have at least one token, got none", { param: 'messages' });
   return { ids, stop: template ? [] : ['\n'] };
+}
+
+type TemplateVariables = NonNullable<ServerOptions['chatTemplateKwargs']>;
+
+/** Returns the values of the template's variables. @throws Refusal for those that no template takes */
+function variablesOf(
+  { chat_template_kwargs: own }: ChatRequest,
+  usual: TemplateVariables | undefined,
+  templated: boolean,
+): TemplateVariables | undefined {
+  if (!own) return usual;
+  const param = 'chat_template_kwargs';
+  try {
+    fitValue(param, schemas.CHAT_TEMPLATE_KWARGS, own);
+  } catch (cause) {
+    if (!KvError.is(cause)) throw cause;
+    throw new Refusal(cause.message.replace(`${param}:`, `'${param}'`), { param });
+  }
+  if (!templated) throw new Refusal(`'${param}' is not supported, since this model has no chat template`, { param });
+  return { ...usual, ...own };
 }
 
 const rendered = ({ text, untrusted }: RenderedChat): PromptText => ({ text, options: { special: false, untrusted } });

@@ -212,6 +212,16 @@ export const chatRequest = Type.Object(
       maxItems: LIMITS.messages,
       description: `from 1 to ${LIMITS.messages} messages`,
     }),
+    chat_template_kwargs: Type.Optional(
+      Type.Object(
+        {},
+        {
+          additionalProperties: true,
+          description: 'an object of variables of the chat template',
+          maxProperties: LIMITS.labels,
+        },
+      ),
+    ),
     max_completion_tokens: Type.Optional(count(0, 'a whole number of tokens')),
     logprobs: flag,
     top_logprobs: Type.Optional(count(0, 'a whole number from 0 to 20', 20)),
