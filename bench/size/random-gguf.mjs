@@ -9,7 +9,7 @@ import { dirname } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
 /** Llama 3.2 1B and 3B, Llama 3.1 8B, and a small one to try this with. */
-export const shapes = {
+const shapes = {
   tiny: { layers: 4, heads: 8, kvHeads: 2, headDim: 64, hidden: 512, ffn: 1536, vocab: 2048 },
   '1B': { layers: 16, heads: 32, kvHeads: 8, headDim: 64, hidden: 2048, ffn: 8192, vocab: 128_256 },
   '3B': { layers: 28, heads: 24, kvHeads: 8, headDim: 128, hidden: 3072, ffn: 8192, vocab: 128_256 },
