@@ -30,6 +30,7 @@ const readElsewhere: Readonly<Record<string, readonly string[]>> = {
   intermediate_size: ['granitemoehybrid'], // of experts
   rope_parameters: ['granitemoehybrid'],
   sliding_window: ['qwen2', 'qwen3', 'qwen3_moe', 'smollm3'],
+  max_position_embeddings: ['gpt_oss'], // where YaRN reaches less far
   no_rope_layer_interval: ['smollm3'],
   max_position_embeddings: ['ministral3', 'olmo3'], // YaRN reaches further
   original_max_position_embeddings: ['phi3'],

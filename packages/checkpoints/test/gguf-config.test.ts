@@ -8,6 +8,7 @@ import { checkpointWeights } from '../src/load/weights.ts';
 import { parseConfig } from '../src/config/config.ts';
 import { fixture, fixtureJson } from '@kv/model-testing/fixture';
 
+const withExperts = ['gpt_oss', 'gpt_oss-tied', 'qwen3_moe', 'lfm2_moe', 'qwen3_5_moe', 'qwen3_5_moe-untied'];
 const files = new Map<string, GgufFile>();
 beforeAll(async () => {
   for (const name of [
@@ -34,6 +35,7 @@ beforeAll(async () => {
     'ministral3',
     'ministral3-untied',
     'olmo3',
+    ...withExperts,
   ])
     files.set(name, await readGguf(bytesSource(readFileSync(fixture(`${name}/model.gguf`)), `${name}.gguf`)));
 });
@@ -68,6 +70,7 @@ test.each([
   'ministral3',
   'ministral3-untied',
   'olmo3',
+  ...withExperts,
 ])('%s: metadata say what config.json says', async (name) => {
   const got = await configFromGguf(files.get(name)!),
     written = parseConfig(fixtureJson(`${name}/config.json`), name),

@@ -95,7 +95,7 @@ export function wasmEngine(
         pools.splice(pools.indexOf(held), 1);
       };
       try {
-        return pieces.length > 1
+        return pieces[0] !== program
           ? await withExperts(own, program, pieces, arena, release)
           : runnable(own, await place(program, arena), arena, release);
       } catch (error) {
@@ -166,7 +166,8 @@ async function withExperts(
       const part = runs.find(({ program: { instructions } }) =>
         instructions.some((instruction) => instruction.op === 'linear' && instruction.name === name),
       );
-      return (part ?? runs[0]).stored!(name);
+      if (part === undefined) throw new KvError(program.name, `expected a product of its own, got ${name}`);
+      return part.stored!(name); // every such program has it
     },
     destroy() {
       if (!alive) return;

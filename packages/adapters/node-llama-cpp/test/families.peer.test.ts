@@ -12,6 +12,9 @@ test.each([
   'lfm2-untied',
   'qwen3_5',
   'qwen3_5-untied',
+  'qwen3_moe',
+  'lfm2_moe',
+  'qwen3_5_moe',
 ])('%s: the greedy tokens of the GGUF file are those of transformers', async (name) => {
   const model = await llamaOf(fixture(`${name}/model.gguf`)),
     sequence = await sequenceOf(model, 64),

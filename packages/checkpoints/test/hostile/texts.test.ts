@@ -11,7 +11,7 @@ import { bent, jsonBytes, corrupt } from '@kv/model-testing/hostile/spoilt';
 
 const configs = [
   ...['llama', 'qwen2', 'qwen3'].map((name) => referenceJson<object>(`data/goldens/${name}/config.json`)),
-  ...['lfm2', 'qwen3_5', 'qwen3_5-untied', 'granitemoehybrid'].map((name) =>
+  ...['lfm2', 'qwen3_5', 'qwen3_5-untied', 'granitemoehybrid', 'gpt_oss', 'lfm2_moe', 'qwen3_moe-tied'].map((name) =>
     fixtureJson<object>(`${name}/config.json`),
   ),
 ];
