@@ -8,6 +8,7 @@ import { checkpointWeights } from '../src/load/weights.ts';
 import { parseConfig } from '../src/config/config.ts';
 import { fixture, fixtureJson } from '@kv/model-testing/fixture';
 
+const withExperts = ['gpt_oss', 'gpt_oss-tied', 'qwen3_moe', 'lfm2_moe', 'qwen3_5_moe', 'qwen3_5_moe-untied'];
 const files = new Map<string, GgufFile>();
 beforeAll(async () => {
   for (const name of [
@@ -28,6 +29,7 @@ beforeAll(async () => {
     'lfm2-untied',
     'qwen3_5',
     'qwen3_5-untied',
+    ...withExperts,
   ])
     files.set(name, await readGguf(bytesSource(readFileSync(fixture(`${name}/model.gguf`)), `${name}.gguf`)));
 });
@@ -57,6 +59,7 @@ test.each([
   'lfm2-untied',
   'qwen3_5',
   'qwen3_5-untied',
+  ...withExperts,
 ])('%s: metadata say what config.json says', async (name) => {
   const got = await configFromGguf(files.get(name)!),
     want = parseConfig(fixtureJson(`${name}/config.json`), name);
