@@ -126,7 +126,12 @@ describe('parseConfig', () => {
     [{ model_type: 'qwen3_5', text_config: { model_type: 'qwen3' } }],
     [{ model_type: 'qwen3_5', text_config: { hidden_size: 1024 } }],
     [{ model_type: 'qwen3_5', text_config: {}, quantization_config: { bits: 4 } }],
-    [{ model_type: 'qwen3_5_moe', text_config: { shared_expert_intermediate_size: 0, ...good(), model_type: undefined } }],
+    [
+      {
+        model_type: 'qwen3_5_moe',
+        text_config: { shared_expert_intermediate_size: 0, ...good(), model_type: undefined },
+      },
+    ],
     [{ model_type: 'qwen3_5_vision', depth: 27 }],
     [{ model_type: 'lfm3', use_attention_gate: true }],
     [{ quantization_config: { quant_method: 'awq', bits: 4 } }],
