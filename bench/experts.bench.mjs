@@ -57,7 +57,10 @@ const routing = { active, scores: 'softmax', normalised: true, scale: 1 },
     1,
     () => ({
       experts: {
-        router: { ...router, parts: [{ type: 'F32', rows: count, bytes: new Uint8Array(numbers(count * hidden).buffer) }] },
+        router: {
+          ...router,
+          parts: [{ type: 'F32', rows: count, bytes: new Uint8Array(numbers(count * hidden).buffer) }],
+        },
         gateUp: matrix(count * 2 * width, hidden),
         down: matrix(count * hidden, width),
       },

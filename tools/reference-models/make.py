@@ -121,7 +121,7 @@ CONFIGS = {
     ),
     # A tensor for each matrix of each expert, as it is published.
     "qwen3_moe": Qwen3MoeConfig(
-        **{**SHAPE, "num_hidden_layers": 3}, head_dim=12, moe_intermediate_size=24, num_experts=7, num_experts_per_tok=3, norm_topk_prob=True,
+        **{**SHAPE, "num_hidden_layers": 3}, head_dim=12, moe_intermediate_size=32, num_experts=7, num_experts_per_tok=3, norm_topk_prob=True,
         rope_parameters=dict(rope_type="default", rope_theta=1e6),
     ),
     # Layers without experts.
@@ -131,7 +131,7 @@ CONFIGS = {
     ),
     "lfm2_moe": Lfm2MoeConfig(
         **{**SHAPE, "intermediate_size": 72, "num_hidden_layers": 5}, layer_types=["conv", "full_attention", "conv", "conv", "full_attention"],
-        num_dense_layers=2, moe_intermediate_size=24, num_experts=6, num_experts_per_tok=2, rope_parameters=dict(rope_type="default", rope_theta=1e4),
+        num_dense_layers=2, moe_intermediate_size=32, num_experts=6, num_experts_per_tok=2, rope_parameters=dict(rope_type="default", rope_theta=1e4),
     ),
     "lfm2_moe-untied": Lfm2MoeConfig(
         **{**SHAPE, "num_hidden_layers": 3, "num_key_value_heads": 1}, layer_types=["full_attention", "conv", "full_attention"], tie_word_embeddings=False,

@@ -26,6 +26,7 @@ const idle = new Set([
 const readElsewhere: Readonly<Record<string, readonly string[]>> = {
   full_attn_idxs: ['lfm2'],
   sliding_window: ['qwen2', 'qwen3', 'qwen3_moe', 'smollm3'],
+  max_position_embeddings: ['gpt_oss'], // where YaRN reaches less far
   no_rope_layer_interval: ['smollm3'],
   original_max_position_embeddings: ['phi3'],
   use_sliding_window: ['qwen2', 'qwen3', 'qwen3_moe', 'smollm3'],

@@ -35,7 +35,6 @@ const bounds: Readonly<Record<string, number>> = {
   'qwen3_5-biased': 0.11,
   'qwen3_5-untied': 0.13,
   gpt_oss: 0.2,
-  'gpt_oss-tied': 0.1,
   qwen3_moe: 0.2,
   'qwen3_moe-tied': 0.2,
   lfm2_moe: 0.2,
@@ -62,9 +61,12 @@ const runtimes: readonly (readonly [name: string, runtime: Runtime<RunningHostMo
 ];
 const exact = hostRuntime({ engine: referenceEngine() });
 
-describe.each(familyFiles)('%s/%s', (name, file) => {
-  const [onnx, own] = runtimes;
-  test.each(hasExperts(name) ? [own] : [onnx, own])(
+/** Rows of 40 and 24 numbers are no whole blocks. */
+const files = familyFiles.filter(([name]) => name !== 'gpt_oss-tied');
+
+describe.each(files)('%s/%s', (name, file) => {
+  // ONNX Runtime runs no routed experts
+  test.each(runtimes.filter(([of]) => of !== 'ONNX Runtime' || !hasExperts(name)))(
     'on %s: logits near those of the same weights in f32',
     async (_, runtime) => {
       const types: string[] = [],

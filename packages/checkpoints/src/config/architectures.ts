@@ -285,7 +285,15 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
     biases: { ...unbiased, qkv: 'attention_bias', output: 'attention_bias' },
     windows: { every: 2 },
     interleavedInGguf: false,
-    defaults: { normEps: 1e-5, maxPositions: 131_072, tied: false, headDim: 64, window: 128, theta: 150_000, biased: true },
+    defaults: {
+      normEps: 1e-5,
+      maxPositions: 131_072,
+      tied: false,
+      headDim: 64,
+      window: 128,
+      theta: 150_000,
+      biased: true,
+    },
   },
   qwen3_moe: { ...qwen3, gguf: 'qwen3moe', experts: qwenExperts },
   qwen3_5_moe_text: {

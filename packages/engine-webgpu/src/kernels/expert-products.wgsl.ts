@@ -11,8 +11,14 @@ import { sumVectors, vectorSums } from './matvec.wgsl.ts';
  * `outputs` rows, one after the other.
  */
 const scalars = {
-  ...{ outputs: 'u32', inputs: 'u32', octets: 'u32', x_at: 'u32', x_stride: 'u32' },
-  ...{ first: 'u32', stored: 'u32', share: 'u32' },
+  outputs: 'u32',
+  inputs: 'u32',
+  octets: 'u32',
+  x_at: 'u32',
+  x_stride: 'u32',
+  first: 'u32',
+  stored: 'u32',
+  share: 'u32',
 } as const;
 
 type ExpertKernel<B extends string> = GpuKernel<'x' | 'weights' | 'scales' | 'bias' | 'out' | B, keyof typeof scalars>;
