@@ -32,7 +32,7 @@ export interface DeviceExperts {
   readonly activation: ExpertActivation;
 }
 
-/** Rows and their experts: pair `r * active + i` is row r with the one that has its i-th largest share. */
+/** Rows and their experts: pair `r * active + i` is row r with the i-th of its experts, in the order of their numbers. */
 interface Pairs {
   readonly experts: number;
   readonly active: number;

@@ -20,7 +20,7 @@ export interface ScoreRouting {
 }
 
 /**
- * One workgroup: the `ranks` experts of a row of scores that have most, and their shares, in falling order; ties go to
+ * One workgroup: the `ranks` experts of a row of scores that have most, and their shares, in the order of their numbers; ties go to
  * the lower number, and NaN is below everything.
  */
 export const route: (
@@ -72,7 +72,13 @@ fn run(group: u32, lane: u32) {
     if (rank == 0u) { best = own; }
     let share = ${sigmoid ? 'sigmoid_of(own)' : 'exp(own - best)'};
     sum += share;
-    if (lane == 0u) { left[e] = 0u; chosen[to + rank] = e; shares[to + rank] = share; }
+    if (lane == 0u) {
+      left[e] = 0u;
+      var at = to + rank;
+      for (; at > to && chosen[at - 1u] > e; at--) { chosen[at] = chosen[at - 1u]; shares[at] = shares[at - 1u]; }
+      chosen[at] = e;
+      shares[at] = share;
+    }
     workgroupBarrier();
   }
   ${

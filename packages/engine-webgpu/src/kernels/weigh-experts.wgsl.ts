@@ -1,6 +1,6 @@
 import type { GpuKernel } from '@kv/gpu';
 
-/** One element: a number of a row, the sum of what its `ranks` experts give, times their shares, in falling order of these. */
+/** One element: a number of a row, the sum of what its `ranks` experts give, times their shares, in the order of their numbers. */
 export const weighExperts: GpuKernel<'x' | 'shares' | 'out', 'ranks' | 'width'> = {
   id: 'model:weigh-experts',
   buffers: { x: 'f32', shares: 'f32', out: ['f32', 'write'] },
