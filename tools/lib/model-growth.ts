@@ -68,15 +68,18 @@ function mechanism(config: ModelConfig): string {
       other.kind === 'gatedDelta' ? 'the gated delta rule' : `convolutions over ${other.kernel} tokens`
     } in the others`;
   if (window === undefined) return `attention in ${layers} layers`;
-  return `attention in ${layers} layers, of which ${finite(config).length} have windows of ${format(window)}`;
+  const readers = layers - slots;
+  return `attention in ${layers} layers, of which ${finite(config).length} have windows of ${format(window)}${
+    readers === 0 ? '' : ` and ${readers} read the slots of earlier ones`
+  }`;
 }
 
 /** Bytes of a token in halves: in all layers, and in those without a window, which alone grow for good. */
 function grows(config: ModelConfig): string {
   const all = tokenBytes('f16', config),
-    short = finite(config).length;
-  if (short === 0) return format(all);
-  return `${format(all)}, past a window ${format((all * (config.layers - short)) / config.layers)}`;
+    mixers = config.mixers.filter((_, l) => config.attention.windows[l] === Infinity);
+  if (finite(config).length === 0) return format(all);
+  return `${format(all)}, past a window ${format(tokenBytes('f16', { mixers }))}`;
 }
 
 const held = (config: ModelConfig): string =>

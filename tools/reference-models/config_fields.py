@@ -9,6 +9,6 @@ import sys
 
 from transformers import CONFIG_MAPPING
 
-NAMES = ["llama", "mistral", "qwen2", "qwen3", "phi3", "gemma2", "gemma3_text", "smollm3", "olmo2", "granite", "granite_swa", "lfm2", "qwen3_5_text"]
+NAMES = ["llama", "mistral", "qwen2", "qwen3", "phi3", "gemma2", "gemma3_text", "gemma4_text", "smollm3", "olmo2", "granite", "granite_swa", "lfm2", "qwen3_5_text"]
 json.dump({name: sorted(CONFIG_MAPPING[name]().to_dict()) for name in NAMES}, sys.stdout, separators=(",", ":"))
 print()

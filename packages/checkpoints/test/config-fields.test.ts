@@ -25,6 +25,12 @@ const idle = new Set([
 const readElsewhere: Readonly<Record<string, readonly string[]>> = {
   full_attn_idxs: ['lfm2'],
   sliding_window: ['qwen2', 'qwen3', 'smollm3'],
+  // of experts, which are refused; and with inputs of layers, or shared slots
+  moe_intermediate_size: ['gemma4_text'],
+  num_experts: ['gemma4_text'],
+  top_k_experts: ['gemma4_text'],
+  vocab_size_per_layer_input: ['gemma4_text'],
+  use_double_wide_mlp: ['gemma4_text'],
   no_rope_layer_interval: ['smollm3'],
   original_max_position_embeddings: ['phi3'],
   use_sliding_window: ['qwen2', 'qwen3', 'smollm3'],

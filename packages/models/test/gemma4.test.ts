@@ -4,7 +4,7 @@ import { emptyCaches, relative, run } from '@kv/engine-testing/run';
 import { fixture, goldenOutputs, greedy } from '@kv/model-testing/fixture';
 import { generate, loadModel } from '../src/index.ts';
 
-const files = ['gemma4-unshared', 'gemma4-keys'].flatMap((name) => ['.', 'model.gguf'].map((file) => [name, file] as const));
+const files = ['gemma4', 'gemma4-unshared', 'gemma4-keys'].flatMap((name) => ['.', 'model.gguf'].map((file) => [name, file] as const));
 
 describe.each(files)('%s/%s in plain loops', (name, file) => {
   test('logits are those of transformers, in blocks of any size, and so are 32 tokens that follow', async () => {
