@@ -1,5 +1,5 @@
 import { slotLayers } from '@kv/checkpoints';
-import { commonHeads, slotModel } from '@kv/engine';
+import { commonHeads } from '@kv/engine';
 import { compose, id, method, type Policy } from '@kv/core';
 import { snapkv, streaming, tova } from '@kv/scorers-attention';
 import { etf, psaw } from '@kv/allocators-schedules';
@@ -13,20 +13,31 @@ import { relative } from '@kv/engine-testing/run';
 
 /**
  * Windowed layers mixed with global ones under two ropes; layers without positions; windows in every layer; heads with
- * learned sinks; layers that carry a state, which policies do not count, or that read the slots of another.
+ * learned sinks; layers that carry a state, which policies do not count; heads that differ by layer, and layers that read
+ * the slots of earlier ones.
  */
-const names = ['gemma3', 'smollm3', 'mistral', 'gemma2', 'granite_swa', 'lfm2', 'qwen3_5', 'gemma4'] as const;
+const names = [
+  'gemma3',
+  'smollm3',
+  'mistral',
+  'gemma2',
+  'granite_swa',
+  'lfm2',
+  'qwen3_5',
+  'gemma4',
+  'gemma4-keys',
+] as const;
 type Name = (typeof names)[number];
 const models = new Map<Name, Model>(
   await Promise.all(names.map(async (name) => [name, await loadModel(fixture(name))] as const)),
 );
 const config = (name: Name): Json => fixtureJson<Json>(`${name}/config.json`);
 const weights = new Map(names.map((name) => [name, halfWeights(fixture(`${name}/model.safetensors`))]));
-/** Layers of a model by the places of the slots that they read among layers that keep some; -1 for a layer that reads none. */
+/** Layers of a model by the places of the slots that they read among the layers that keep slots; -1 for a layer that reads none. */
 const slotsOf = (name: Name): number[] => {
   const { config } = models.get(name)!, // of the list above
-    own = slotLayers(config);
-  return config.mixers.map((mixer, l) => (mixer.kind === 'attention' ? own.indexOf(mixer.slotsOf ?? l) : -1));
+    keep = slotLayers(config);
+  return config.mixers.map((mixer, l) => (mixer.kind === 'attention' ? keep.indexOf(mixer.slotsOf ?? l) : -1));
 };
 const ids = (n: number, seed: number): number[] =>
   Array.from({ length: n }, (_, i) => 3 + ((7 * i * i + 11 * i + seed) % 61));
@@ -78,7 +89,7 @@ async function ran(model: Model, policy: Policy, { prompt, steps, budget, every,
 describe.each(names)('%s', (name) => {
   const model = models.get(name)!, // of the list above
     slots = slotsOf(name),
-    { windows } = slotModel(model.config).attention;
+    windows = slotLayers(model.config).map((l) => model.config.attention.windows[l]);
 
   test.each(policies)(
     'under %s a window sees by original positions: logits are those of the float64 oracle',
@@ -94,7 +105,7 @@ describe.each(names)('%s', (name) => {
           for (const [i, row] of logits.entries())
             expect(relative(row, want[prompt - 1 + i]), `token ${prompt - 1 + i}`).toBeLessThan(2e-5);
         }),
-        { numRuns: 10 },
+        { numRuns: 12 },
       );
     },
   );
@@ -123,7 +134,7 @@ describe.each(names)('%s', (name) => {
                 } else expect(reached).toEqual(left);
               }
         }),
-        { numRuns: 10 },
+        { numRuns: 12 },
       );
     },
   );
@@ -211,8 +222,8 @@ describe('early tokens that a layer freezes', () => {
       layers = Math.max(...slots) + 1,
       start = Math.floor((3 * layers) / 4);
     return (layer: number, t: number): boolean => {
-      // a layer without slots leaves what the last one below it that has them left
-      const l = slots[layer] < 0 ? Math.max(...slots.slice(0, layer)) : slots[layer];
+      // a reader leaves what the layer whose slots it reads left; a layer without slots, what the last one below it that has them left
+      const l = slots[layer] < 0 ? Math.max(...slots.slice(0, layer + 1)) : slots[layer];
       return (
         t >= sinks && t < Math.min(n - 1, Math.floor((1 - psi ** ((l + 1 - start) / (layers - start))) * n)) && l > 0
       );
@@ -250,7 +261,7 @@ describe('early tokens that a layer freezes', () => {
           for (const [t, row] of want.entries()) expect(relative(got[t], row)).toBeLessThan(most);
         },
       ),
-      { numRuns: 10 },
+      { numRuns: 12 },
     );
   });
 

@@ -3,7 +3,7 @@ import { sumOf } from '@kv/core/shared';
 import type { AnySignal, Budget, LevelShares } from '@kv/core';
 import { isState, signalKey } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
-import { deltaChannels, slotLayers, slotRows, type Mixer } from '@kv/checkpoints';
+import { deltaChannels, slotLayers, slotRows, type Mixer, ffnOf } from '@kv/checkpoints';
 import { planGpu } from '@kv/gpu';
 import { shapeCosts } from '@kv/engine-webgpu';
 import type { ShapeCosts } from '@kv/engine-webgpu';
@@ -226,13 +226,15 @@ function countsOf(names: readonly string[]): Readonly<Record<string, number>> {
 const perToken = (config: ModelConfig): number =>
   config.mixers.reduce(
     (sum, mixer) => sum + mixerWork(mixer, config),
-    config.layers * 3 * config.hidden * config.ffn + config.hidden * config.vocab,
+    config.mixers.reduce((sum, _, l) => sum + 3 * config.hidden * ffnOf(config, l), config.hidden * config.vocab) +
+      // the product of layers' own inputs, and two in each layer
+      3 * config.layers * (config.perLayer ?? 0) * config.hidden,
   );
 
 function mixerWork(mixer: Mixer, { queryHeads, hidden, attention }: ModelConfig): number {
   if (mixer.kind === 'attention') {
-    const { kvHeads, headDim, slotsOf } = mixer,
-      own = slotsOf === undefined ? 2 * kvHeads : 0;
+    const { kvHeads, headDim, slotsOf, valuesOfKeys } = mixer,
+      own = slotsOf !== undefined ? 0 : valuesOfKeys ? kvHeads : 2 * kvHeads;
     return hidden * headDim * ((attention.outputGate ? 3 : 2) * queryHeads + own);
   }
   if (mixer.kind === 'shortConvolution') return mixer.channels * (4 * hidden + mixer.kernel);

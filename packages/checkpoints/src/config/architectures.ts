@@ -1,9 +1,16 @@
+import type { JsonFields } from '../read/fields.ts';
+
 /** How one kind of decoder differs from the others, as data: this is the complete list of differences. */
 export interface Architecture {
   /** Its `general.architecture` in GGUF files. */
   readonly gguf: string;
   /** `model_type` of a config.json, of a model that also reads images, that holds the text model's in `text_config`. */
   readonly within?: string;
+  /**
+   * Another `model_type` of the same decoder, of a text model and of the whole, with fields that count where config.json
+   * lacks them.
+   */
+  readonly alias?: { readonly text: string; readonly within: string; readonly absent: JsonFields };
   /** Names of tensors: Llama's, or those of LFM2, Qwen 3.5 or Gemma 4. */
   readonly names: 'llama' | 'lfm2' | 'qwen3_5' | 'gemma4';
   /** What some layers have instead of attention. */
@@ -197,6 +204,11 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
     ...gemma2,
     gguf: 'gemma4',
     within: 'gemma4',
+    alias: {
+      text: 'gemma4_unified_text',
+      within: 'gemma4_unified',
+      absent: { max_position_embeddings: 262_144, sliding_window: 1024, hidden_size_per_layer_input: 0 },
+    },
     names: 'gemma4',
     qkNorm: 'head',
     valueNorm: true,

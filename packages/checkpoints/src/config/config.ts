@@ -205,13 +205,16 @@ function architectureOf(fields: JsonFields, where: string): readonly [Architectu
   const value = fields.model_type,
     known = Object.entries<Architecture>(architectures);
   if (typeof value === 'string' && Object.hasOwn(architectures, value)) return [value as ArchitectureName, fields];
-  for (const [name, { within }] of known)
-    if (value === within && value !== undefined) {
-      const text = object(fields.text_config, where, 'text_config'),
-        { model_type: type = name } = text;
-      if (type !== name) throw new KvError(where, `model_type of text_config must be ${name}, got ${show(type)}`);
-      return [name as ArchitectureName, { ...text, ...whole(fields, text) }];
-    }
+  for (const [name, { within, alias }] of known) {
+    if (alias && alias.text === value) return [name as ArchitectureName, { ...alias.absent, ...fields }];
+    const other = alias?.within === value ? alias : undefined;
+    if (value === undefined || (value !== within && !other)) continue;
+    const text = object(fields.text_config, where, 'text_config'),
+      expected = other?.text ?? name,
+      { model_type: type = expected } = text;
+    if (type !== expected) throw new KvError(where, `model_type of text_config must be ${expected}, got ${show(type)}`);
+    return [name as ArchitectureName, { ...other?.absent, ...text, ...whole(fields, text) }];
+  }
   const names = known.flatMap(([name, { within }]) => (within === undefined ? [name] : [name, within]));
   throw unknownArchitecture(where, { field: 'model_type', known: names, got: value, fields });
 }

@@ -161,10 +161,11 @@ export function requestBytes({ ids, sequencePolicy, limits, n }: SequenceRequest
  * logits, and attention's work space.
  */
 export function scratchBytes(config: ModelConfig, part: number, running: number): number {
-  const { hidden: D, ffn, queryHeads: H, vocab, maxPositions } = config,
+  const { hidden: D, queryHeads: H, layers, perLayer = 0, vocab, maxPositions } = config,
+    ffn = Math.max(config.ffn, ...(config.ffns ?? [])),
     heads = slotHeads(config),
     projected = Math.max(...heads.map(({ kvHeads, headDim }) => (H + 2 * kvHeads) * headDim)),
-    row = 4 * (4 * D + 2 * projected + 3 * ffn);
+    row = 4 * (4 * D + 2 * projected + 3 * ffn + 3 * layers * perLayer);
   return part * row + 2 * 4 * running * vocab + 4 * maxPositions * (2 * Math.max(...headDims(config)) + 64);
 }
 
