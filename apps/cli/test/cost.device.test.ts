@@ -141,14 +141,24 @@ describe.skipIf(!gpu)('a model on the device', () => {
     300_000,
   );
 
-  it(
-    'passes layers that carry states, and gates of what heads give, as planned',
-    () =>
+  it.each(['qwen3_5', 'gemma4'])(
+    'passes layers of %s that carry states, read the slots of others or take inputs of their own as planned',
+    (name) =>
       onDevice(async (model) => {
         const shape = await shapeCosts(planGpu(), model.config),
           planned = await shape.prefill(ids.length);
         expect(await prefilled(model, {})).toEqual([planned.dispatches, planned.bytes]);
-      }, 'qwen3_5'),
+        if (name !== 'gemma4') return;
+        const policy = policyOf('h2oCaote'),
+          compiled = compile(policy),
+          { score, select, compact } = (await predict(compiled, model.config, ids.length, BUDGET, 'f32')).device!,
+          event = less(
+            await prefilled(model, { policy, budget: BUDGET }),
+            await prefilled(model, { policies: [policy] }),
+          ),
+          want = [score, select, compact].reduce(sum);
+        expect(event).toEqual([want.dispatches, want.bytes]);
+      }, name),
     300_000,
   );
 

@@ -2,7 +2,7 @@ import { kv } from './terminal.ts';
 import { fileURLToPath } from 'node:url';
 import { compile } from '@kv/core/engine';
 import { sumOf } from '@kv/core/shared';
-import { slotBytes, tokenBytes, commonHeads } from '@kv/engine';
+import { slotBytes, slotHeads, tokenBytes, commonHeads } from '@kv/engine';
 import { generate, loadModel, Sequence } from '@kv/models';
 import { parsePolicy, policy as named } from '@kv/policies';
 import { expect, test } from 'vitest';
@@ -19,6 +19,7 @@ test.each([
   ['llama', 'f32', undefined],
   ['llama', 'q8', undefined],
   ['qwen3_5', 'q8', undefined],
+  ['gemma4', 'q8', '2 of 3 layers have a sliding window of 7 and never hold more slots than that'],
 ] as const)(
   'slots and bytes of %s in %s are those of a run: a window holds no more than it sees',
   async (name, form, note) => {
@@ -44,13 +45,36 @@ test.each([
         cache.peakBytes,
         ledger.entry('decoded').peak,
       ]);
-      expect(cache.liveBytes).toBe(sumOf(kept.flat()) * slotBytes(form, commonHeads(model.config).headDim));
+      const heads = slotHeads(model.config);
+      expect(cache.liveBytes).toBe(sumOf(kept.map((of, l) => sumOf(of) * slotBytes(form, heads[l].headDim))));
       sequence.destroy();
       expect(said.notes.filter((line) => line.includes('sliding'))).toEqual(note === undefined ? [] : [note]);
     }
     model.destroy();
   },
 );
+
+test('layers that read the slots of another are named, and what a score counts', async () => {
+  const model = fixture('gemma4'),
+    said = await kv(['explain', 'tova', '--model', model, '--length', '60', '--budget', '25%'], { columns: 1000 }),
+    traced = await kv([
+      'trace',
+      '--model',
+      model,
+      '--prompt',
+      'the cat, a thing',
+      '--policy',
+      'tova',
+      '--budget',
+      '50%',
+    ]);
+  expect(said.stdout).toContain(
+    '3 of 8 layers keep slots, and the policy sees these alone: layers 3-4 and 6 read the slots of layer 1; layers 5 and 7 read the slots of layer 2; a score counts the queries of all that read a slot',
+  );
+  expect(traced.stdout).toContain(
+    'The layers counted here are the 3 of 8 that keep slots; layers 3-4 and 6 read the slots of layer 1; layers 5 and 7 read the slots of layer 2.',
+  );
+});
 
 test.each([
   ['llama', 'f32', 'levels(f16=0.25,q8=0.75)'],

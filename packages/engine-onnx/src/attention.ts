@@ -97,13 +97,17 @@ function addTile(
   views: readonly HeadView[],
   result: Readonly<Record<string, OnnxTensor>>,
 ): void {
-  const { stride } = stats,
+  const { stride, among } = stats,
+    all = among?.all ?? heads,
     group = heads / views.length;
   for (const [g, { end }] of views.entries()) {
     const add = (to: AttentionStats, sum?: OnnxTensor, max?: OnnxTensor): void => {
       const row = (x: OnnxTensor | undefined, r: number): Float32Array | undefined =>
         (x?.data as Float32Array | undefined)?.subarray(r * end, (r + 1) * end);
-      for (let r = 0; r < group; r++) addColumns(to, heads, g * group + r, row(sum, r), row(max, r));
+      for (let r = 0; r < group; r++) {
+        const h = g * group + r;
+        addColumns(to, all, among?.rows[h] ?? h, row(sum, r), row(max, r));
+      }
     };
     add(stats, result[`sum${g}`], result[`max${g}`]);
     for (const [i, { of, columns }] of windows.entries()) {

@@ -128,7 +128,7 @@ function write(
 
 /** Returns whether rotated rows are read only by `heads`: then their third dimension may stay. */
 function onlyForHeads({ instructions, outputs }: Program, { id }: RowsValue): boolean {
-  const users = instructions.filter((other) => other.x.id === id || (other.op === 'add' && other.y.id === id));
+  const users = instructions.filter((other) => other.x.id === id || ('y' in other && other.y.id === id));
   return users.length > 0 && users.every(({ op }) => op === 'heads') && !outputs.some((output) => output.id === id);
 }
 

@@ -11,7 +11,7 @@ import { referenceEngine } from '@kv/engine';
 
 const headDim = 8;
 type Op = Instruction['op'];
-const ops: readonly Op[] = ['rmsNorm', 'linear', 'columns', 'rope', 'gated', 'add', 'scale', 'softcap'];
+const ops: readonly Op[] = ['rmsNorm', 'linear', 'columns', 'rope', 'gated', 'gatedBy', 'add', 'scale', 'softcap'];
 
 interface Case {
   readonly program: Program;
@@ -64,6 +64,10 @@ const cases = fc
             return x.width % (2 * headDim) === 0
               ? { op, x, activation: pick(['silu', 'gelu'] as const), out: rows(id, x.width / headDim / 2) }
               : { op: 'softcap', x, cap: 2, out: same };
+          case 'gatedBy': {
+            const y = pick(values.filter(({ width }) => width === x.width));
+            return { op, x, y, activation: pick(['silu', 'gelu'] as const), out: same };
+          }
           case 'add':
             return { op, x, y: pick(values.filter(({ width }) => width === x.width)), out: same };
           case 'scale':

@@ -212,9 +212,29 @@ export function encodeAttention(
 }
 
 /**
+ * Where rows of query heads are among those of all layers that read the same slots: `group` of them lie together, each
+ * group `step` rows after the one before, the first at row `at`. Rows of KV heads are the same for all.
+ */
+export interface HeadPlaces {
+  readonly group: number;
+  readonly step: number;
+  readonly at: number;
+}
+
+/** Returns the places of the rows of these heads among `count`, and how many query heads each sums. */
+function placesOf(
+  { heads, kvHeads }: Pick<DeviceAttention, 'heads' | 'kvHeads'>,
+  count: number,
+  among: HeadPlaces | undefined,
+): { readonly rows: number; readonly fold: number; readonly places: HeadPlaces } {
+  if (among && count !== kvHeads) return { rows: heads, fold: 1, places: among };
+  return { rows: count, fold: heads / count, places: { group: count, step: count, at: 0 } };
+}
+
+/**
  * Records what every slot receives from the queries whose log-sum-exp is kept: the sum, the largest, or the sum of
- * statistic `of` of each weight, divided by `over`. Writes `columns [H or G, stride]`, replacing their contents or
- * joined with them. Rows of KV heads sum what all their query heads give.
+ * statistic `of` of each weight, divided by `over`. Writes `columns [H or G, stride]`, or those of these heads `among`
+ * others, replacing their contents or joined with them. Rows of KV heads sum what all their query heads give.
  */
 export function encodeColumns(
   commands: Commands,
@@ -225,11 +245,18 @@ export function encodeColumns(
     of = 'sum',
     join = false,
     over = 1,
-  }: { readonly of?: ColumnOf; readonly join?: boolean; readonly over?: number } = {},
+    among,
+  }: {
+    readonly of?: ColumnOf;
+    readonly join?: boolean;
+    readonly over?: number;
+    readonly among?: HeadPlaces | undefined;
+  } = {},
 ): void {
   const { heads, headDim, slots, mask } = a,
     { last } = attended,
-    [rows = 1, stride = 1] = columns.shape,
+    [count = 1, stride = 1] = columns.shape,
+    { rows, fold, places } = placesOf(a, count, among),
     kind = { masked: mask !== undefined };
   const lse = { ...attended.out, shape: [heads, last] },
     counted = countsVisible(of) ? commands.make([2, heads, last]) : undefined;
@@ -244,14 +271,15 @@ export function encodeColumns(
   dispatch(
     commands,
     columnSums({ ...kind, headDim, keys: deviceForms[a.form ?? 'f32'].keys, of }),
-    { ...read(a), lse: counted ?? lse, columns: firstSlots(columns, slots) },
+    { ...read(a), lse: counted ?? lse, columns: { ...columns, shape: [rows, slots] } },
     {
       ...common(a),
       last,
       lse_at: counted ? 0 : attended.lseAt,
-      fold: heads / rows,
+      fold,
       slots,
       stride,
+      ...places,
       join: join ? 1 : 0,
       over,
     },
@@ -262,25 +290,39 @@ export function encodeColumns(
 }
 
 /**
- * Records the addition of decoded queries' probabilities, from kept scores, to running sums `[H or G, stride]`. Rows of
- * KV heads sum those of all their query heads.
+ * Records the addition of decoded queries' probabilities, from kept scores, to running sums `[H or G, stride]`, or those of
+ * these heads `among` others. Rows of KV heads sum those of all their query heads.
  */
 export function encodeAccumulate(
   commands: Commands,
-  { m, heads, slots }: DeviceAttention,
+  { m, heads, kvHeads, slots }: DeviceAttention,
   { out: lse, lseAt: lse_at, scores }: AttentionResult & Required<Pick<AttentionResult, 'scores'>>,
   sums: Tensor,
+  among?: HeadPlaces,
 ): void {
-  const [rows = 1, stride = 1] = sums.shape;
+  const [count = 1, stride = 1] = sums.shape,
+    { rows, fold, places } = placesOf({ heads, kvHeads }, count, among);
   dispatch(
     commands,
     accumulate,
     {
       scores: { ...scores.tensor, shape: [m, heads, slots] },
       lse: { ...lse, shape: [heads, m] },
-      sums: firstSlots(sums, slots),
+      sums: { ...sums, shape: [rows, slots] },
     },
-    { scores_at: scores.at, score_stride: scores.stride, lse_at, m, heads, fold: heads / rows, slots, stride },
+    {
+      scores_at: scores.at,
+      score_stride: scores.stride,
+      lse_at,
+      m,
+      heads,
+      fold,
+      slots,
+      stride,
+      group: places.group,
+      step: places.step,
+      first: places.at,
+    },
     rows * slots,
     { again: 4 * rows * slots },
   );

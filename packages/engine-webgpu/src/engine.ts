@@ -198,10 +198,23 @@ function computeOf(
           'heads',
           fitting(run, absorbed, program),
         );
-    case 'gated':
-      return (run) => encodeGated(run.commands, valueIn(run, x), run.m, instruction.activation);
-    case 'gatedBy':
-      throw new KvError('gpu', 'expected a model whose layers take no inputs of their own, got one that has them');
+    case 'gated': {
+      const { width } = out;
+      return (run) => {
+        const rows = valueIn(run, x);
+        return encodeGated(
+          run.commands,
+          columns(rows, 0, width),
+          columns(rows, width, width),
+          run.m,
+          instruction.activation,
+        );
+      };
+    }
+    case 'gatedBy': {
+      const { y, activation } = instruction;
+      return (run) => encodeGated(run.commands, valueIn(run, x), valueIn(run, y), run.m, activation);
+    }
     case 'add': {
       const { y } = instruction;
       if (absorbed?.op === 'linear') return linearOf(absorbed, weights, matrix, absorbed.out.id === y.id ? x.id : y.id);

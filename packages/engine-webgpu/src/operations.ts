@@ -99,16 +99,33 @@ export function encodeHeads(
   return rowsOf(out, width);
 }
 
-/** Records `activation(gate) * up` of rows `[gate | up]`. */
+/** Records `activation(gate) * up`; both may be columns of the same rows. */
 export function encodeGated(
   commands: Commands,
-  x: DeviceRowView,
+  gate: DeviceRowView,
+  up: DeviceRowView,
   m: number,
   activation: 'silu' | 'gelu',
 ): DeviceRowView {
-  const width = x.width / 2,
-    out = fresh(commands, m, width);
-  dispatch(commands, gatedKernel(activation), { x: readRows(x, m), out: out.tensor }, { ...at(x), width }, m * width);
+  const { width } = gate,
+    out = fresh(commands, m, width),
+    apart = gate.tensor !== up.tensor;
+  dispatch(
+    commands,
+    gatedKernel(activation, apart),
+    {
+      x: apart
+        ? readRows(gate, m)
+        : firstSlots(
+            { ...gate.tensor, shape: [m, 2 * width] },
+            Math.min(2 * width, sizeOf(gate.tensor.shape) / Math.max(1, m)),
+          ),
+      up: apart ? readRows(up, m) : undefined,
+      out: out.tensor,
+    },
+    { ...at(gate), up_at: up.at, up_stride: up.stride, width },
+    m * width,
+  );
   return out;
 }
 

@@ -48,7 +48,7 @@ export function plan(program: Program): PlannedStep[] {
 }
 
 const operands = (instruction: Instruction): readonly RowsValue[] =>
-  instruction.op === 'add' ? [instruction.x, instruction.y] : [instruction.x];
+  instruction.op === 'add' || instruction.op === 'gatedBy' ? [instruction.x, instruction.y] : [instruction.x];
 
 /** Returns the instruction that makes a value, if it is of this kind and the value has exactly one reader. */
 function only({ instructions, outputs }: Program, { id }: RowsValue, op: Instruction['op']): Instruction | undefined {

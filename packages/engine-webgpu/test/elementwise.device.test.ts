@@ -15,6 +15,7 @@ import {
 } from '../src/operations.ts';
 import { rowsOf } from '../src/index.ts';
 import type { DeviceRowView } from '../src/index.ts';
+import type { Tensor } from '@kv/core';
 import type { Commands, Gpu } from '@kv/gpu';
 import { numbers, random } from '@kv/gpu-testing';
 import { everywhere, gpuTests, near, twice, ulp } from './device.ts';
@@ -111,29 +112,37 @@ gpuTest('rotation, and the layouts of rows and heads', (gpu) =>
 // exp is within 3 + 2 |x| ULP, which 1 + e^-x passes on in part; gelu's exponent carries 4 roundings of its own;
 // division 2.5 ULP, products 1;
 // the reference's 1 + tanh cancels to 2^-52
-gpuTest('SwiGLU and GeGLU', (gpu) =>
+gpuTest('SwiGLU and GeGLU of columns of the same rows and of rows apart', (gpu) =>
   everywhere(shapes, async (shape) => {
-    const x = view({ ...shape, width: 2 * shape.width });
+    const x = view({ ...shape, width: 2 * shape.width }),
+      other = view(shape, 4);
     for (const [activation, act] of [
       ['silu', silu],
       ['gelu', gelu],
     ] as const) {
-      const got = await first(gpu, (commands) => encodeGated(commands, x.on(commands), shape.m, activation));
-      const inner = x.rows.flatMap((row) => row.slice(0, shape.width)),
-        up = x.rows.flatMap((row) => row.slice(shape.width));
-      near(
-        got,
-        inner.map((g, i) => act(g) * up[i]),
-        (at, want) => {
-          const g = Math.abs(inner[at]),
-            exponent = activation === 'silu' ? g : 1.6 * (g + 0.0448 * g ** 3);
-          return (
-            (3 + 2 * exponent + 4 * (activation === 'gelu' ? exponent : 0) + 8) * 2 ** -23 * Math.abs(want) +
-            2 ** -52 * Math.abs(inner[at] * up[at]) +
-            2 ** -120
-          );
-        },
-      );
+      const inner = x.rows.flatMap((row) => row.slice(0, shape.width));
+      for (const apart of [false, true]) {
+        const got = await first(gpu, (commands) => {
+          const rows = x.on(commands),
+            gate = columns(rows, 0, shape.width),
+            up = apart ? other.on(commands) : columns(rows, shape.width, shape.width);
+          return encodeGated(commands, gate, up, shape.m, activation);
+        });
+        const up = apart ? other.rows.flat() : x.rows.flatMap((row) => row.slice(shape.width));
+        near(
+          got,
+          inner.map((g, i) => act(g) * up[i]),
+          (at, want) => {
+            const g = Math.abs(inner[at]),
+              exponent = activation === 'silu' ? g : 1.6 * (g + 0.0448 * g ** 3);
+            return (
+              (3 + 2 * exponent + 4 * (activation === 'gelu' ? exponent : 0) + 8) * 2 ** -23 * Math.abs(want) +
+              2 ** -52 * Math.abs(inner[at] * up[at]) +
+              2 ** -120
+            );
+          },
+        );
+      }
     }
   }),
 );
@@ -178,20 +187,15 @@ gpuTest('infinities and NaN where they have a meaning', async (gpu) => {
   expect([capped[3], capped[4], capped[5], capped[6]]).toEqual([5, -5, 5, -5]);
   expect([sum[0], sum[1], sum[2], sum[7]]).toEqual([Infinity, -Infinity, NaN, 1]);
   expect(same).toEqual([...data]);
-  const silus = await gpu.scope(async ({ commands, read }) => [
-    ...(
-      await read([
-        encodeGated(
-          commands,
-          x(commands.upload(Float32Array.of(200, -200, 1e30, -1e30, 1, 1, 1, 1), [1, 8]), 8),
-          1,
-          'silu',
-        ).tensor,
-        encodeGated(commands, x(commands.upload(Float32Array.of(200, -200, 50, -50, 1, 1, 1, 1), [1, 8]), 8), 1, 'gelu')
-          .tensor,
-      ])
-    ).flatMap((r) => [...r.data]),
-  ]);
+  const silus = await gpu.scope(async ({ commands, read }) => {
+    const act = (activation: 'silu' | 'gelu', ...gates: number[]): Tensor => {
+      const rows = rowsOf(commands.upload(Float32Array.of(...gates, 1, 1, 1, 1), [1, 8]), 8);
+      return encodeGated(commands, columns(rows, 0, 4), columns(rows, 4, 4), 1, activation).tensor;
+    };
+    return (await read([act('silu', 200, -200, 1e30, -1e30), act('gelu', 200, -200, 50, -50)])).flatMap((r) => [
+      ...r.data,
+    ]);
+  });
   near(
     Float32Array.from(silus),
     [200, 0, 1e30, 0, 200, 0, 50, 0],

@@ -53,6 +53,7 @@ const programs = fc
           'columns',
           'rope',
           'gated',
+          'gatedBy',
           'add',
           'add',
           'scale',
@@ -99,15 +100,17 @@ const programs = fc
                 ? { op, x, headDim, rotary, out: out(x.width) }
                 : op === 'gated' && x.width >= 16
                   ? { op, x, activation: way % 2 ? 'silu' : 'gelu', out: out(x.width / 2) }
-                  : op === 'scale'
-                    ? { op, x, by: (1 + (way % 7)) / 3, out: out(x.width) }
-                    : op === 'softcap'
-                      ? { op, x, cap: 1 + (way % 5), out: out(x.width) }
-                      : op === 'add'
-                        ? { op, x, y, out: out(x.width) }
-                        : op === 'heads'
-                          ? { op, x, headDim, out: out(x.width) }
-                          : undefined;
+                  : op === 'gatedBy'
+                    ? { op, x, y, activation: way % 2 ? 'silu' : 'gelu', out: out(x.width) }
+                    : op === 'scale'
+                      ? { op, x, by: (1 + (way % 7)) / 3, out: out(x.width) }
+                      : op === 'softcap'
+                        ? { op, x, cap: 1 + (way % 5), out: out(x.width) }
+                        : op === 'add'
+                          ? { op, x, y, out: out(x.width) }
+                          : op === 'heads'
+                            ? { op, x, headDim, out: out(x.width) }
+                            : undefined;
       if (made === undefined) continue;
       instructions.push(made);
       if (made.op !== 'heads') values.push(made.out);

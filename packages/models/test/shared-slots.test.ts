@@ -1,10 +1,13 @@
 /** Layers that read the slots of an earlier layer: one layer to policies, with the query heads of all that read it. */
 import { certificates } from '@kv/certificates';
 import { matrixOf, denseRows, type Weights } from '@kv/checkpoints';
-import { compose, type Policy } from '@kv/core';
+import { compose, KvError, type Policy } from '@kv/core';
+import { compile } from '@kv/core/engine';
 import { hostRuntime, referenceEngine, slotModel, stepTogether, type RunningHostModel, type Runtime } from '@kv/engine';
 import { relative } from '@kv/engine-testing/run';
+import { fixture } from '@kv/model-testing/fixture';
 import { reference, referenceJson } from '@kv/model-testing/reference';
+import { policy as named, policyNames } from '@kv/policies';
 import { caote } from '@kv/scorers-caote';
 import { h2o, snapkv, tova } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
@@ -59,8 +62,10 @@ async function shared(slotsOf: Sharing, runtime: Runtime<RunningHostModel>): Pro
   return { ...model, config: config! }; // set by `start`
 }
 
-const oracleOf = (model: Model, slotsOf: Sharing): Oracle64 =>
-  oracle64(model.config, weights64(`${folder}/model.safetensors`), slotsOf);
+const weights = weights64(`${folder}/model.safetensors`),
+  oracleOf = (model: Model, slotsOf: Sharing): Oracle64 => oracle64(model.config, weights, slotsOf);
+
+const tokens = (n: number): number[] => Array.from({ length: n }, (_, i) => 3 + ((7 * i * i + 11 * i) % 61));
 
 const dot = (a: ArrayLike<number>, b: ArrayLike<number>): number => Array.from(a).reduce((s, x, i) => s + x * b[i], 0);
 
@@ -183,32 +188,6 @@ describe('a model of which two layers keep slots and two read them', () => {
     for (const [i, row] of ours.logits!.entries()) expect(relative(row, theirs.logits![i])).toBeLessThan(bound);
   });
 
-  test.each(['snapkv(window=4)', 'h2o(recent=4)', 'view(snapkv(window=2) | topK,budget=8)', 'cpe(budget=12)'])(
-    '%s: a fork and a saved cache go on to the bit',
-    async (policy) => {
-      const [model] = await models,
-        goOn = async (sequence: Sequence): Promise<readonly unknown[]> => {
-          const out: unknown[] = [];
-          for (let i = 0; i < 9; i++) {
-            await sequence.append([ids[100 + i]]);
-            if (i % 3 === 2 && !policy.startsWith('view') && !policy.startsWith('cpe'))
-              await sequence.evict(policy, 14);
-            out.push((await sequence.logits()).at(-1), sequence.kept());
-          }
-          return out;
-        };
-      const sequence = new Sequence(model);
-      await sequence.prefill(prompt, { policy, policies: [policy] });
-      const saved = await saveCache(sequence),
-        fork = sequence.fork(),
-        loaded = await loadCache(model, saved, { policy });
-      expect(await saveCache(loaded)).toEqual(saved);
-      const want = await goOn(sequence);
-      for (const copy of [fork, loaded]) expect(await goOn(copy)).toEqual(want);
-      for (const each of [sequence, fork, loaded]) each.destroy();
-    },
-  );
-
   test('several sequences together say what each says alone, and a shared prefix is as without the store, to the bit', async () => {
     const [model] = await models,
       prompts = [ids.slice(0, 40), ids.slice(30, 70)],
@@ -240,7 +219,79 @@ describe('a model of which two layers keep slots and two read them', () => {
   test('a view that keeps numbers of KV heads, layers or the model is refused in a sentence', async () => {
     const [model] = await models;
     await expect(generate(model, { ids: prompt, policy: 'hshare', maxNewTokens: 1 })).rejects.toThrow(
-      /^policy: 'hshare' hides slots by numbers that it keeps of each model .* where layers 0, 3 read the same slots/,
+      /^policy: 'hshare' hides slots by numbers that it keeps of the model .* where layers 0, 3 read the same slots/,
     );
   });
+});
+
+describe('Gemma 4', async () => {
+  const model = await loadModel(fixture('gemma4')),
+    plain = await loadModel(fixture('gemma4'), { engine: referenceEngine() }),
+    prompt = tokens(72);
+
+  // all of them nightly, see .ci/full.d/shared-slots
+  const names = process.env.KV_FULL === '1' ? policyNames : policyNames.filter((_, i) => i % 15 === 0);
+  test.each(names)('%s keeps the same in blocks of 1, 7, 64 and whole, or says why not', async (name) => {
+    const policy = named(name, name.startsWith('crystalcache') ? { recent: 16 } : {}),
+      kept: unknown[] = [];
+    for (const [on, part] of [
+      [model, 72],
+      [plain, 64],
+      [model, 7],
+      [model, 1],
+    ] as const) {
+      const sequence = new Sequence(on);
+      try {
+        for await (const _ of sequence.prefillParts(prompt, {
+          policy,
+          part,
+          ...(compile(policy).evicts && { budget: '60%' as const }),
+        }));
+        kept.push(sequence.kept());
+        for (const id of [9, 8]) await sequence.step(id);
+        expect((await sequence.logits())[0].every(Number.isFinite)).toBe(true);
+      } catch (error) {
+        if (!KvError.is(error)) throw error;
+        expect(error.message).toMatch(
+          /layers 1, 3, 4, 6 read the same slots|\.safetensors|turn keys by RoPE bases of their own|tokens once more over the prompt/,
+        );
+        kept.push(error.message);
+      }
+      sequence.destroy();
+    }
+    expect(kept[0]).toHaveLength(typeof kept[0] === 'string' ? kept[0].length : 3);
+    for (const other of kept.slice(1)) expect(other).toEqual(kept[0]);
+  });
+});
+
+test.each([
+  ['Gemma 4', 'snapkv(window=4)'],
+  ['Gemma 4', 'h2o(recent=4)'],
+  ['a Llama', 'h2o(recent=4)'],
+  ['a Llama', 'view(snapkv(window=2) | topK,budget=8)'],
+  ['a Llama', 'cpe(budget=12)'],
+])('%s under %s: a fork and a saved cache go on to the bit', async (name, policy) => {
+  const model =
+      name === 'Gemma 4'
+        ? await loadModel(fixture('gemma4'))
+        : await shared(sharings['layers 0 and 1 in turn'], cpuRuntime({ threads: 1 })),
+    prompt = tokens(61),
+    goOn = async (sequence: Sequence): Promise<readonly unknown[]> => {
+      const out: unknown[] = [];
+      for (let i = 0; i < 9; i++) {
+        await sequence.append([9 + i]);
+        if (i % 3 === 2 && !policy.startsWith('view') && !policy.startsWith('cpe')) await sequence.evict(policy, 14);
+        out.push((await sequence.logits()).at(-1), sequence.kept());
+      }
+      return out;
+    };
+  const sequence = new Sequence(model);
+  await sequence.prefill(prompt, { policy, policies: [policy] });
+  const saved = await saveCache(sequence),
+    fork = sequence.fork(),
+    loaded = await loadCache(model, saved, { policy });
+  expect(await saveCache(loaded)).toEqual(saved);
+  const want = await goOn(sequence);
+  for (const copy of [fork, loaded]) expect(await goOn(copy)).toEqual(want);
+  for (const each of [sequence, fork, loaded]) each.destroy();
 });

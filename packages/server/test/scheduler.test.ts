@@ -15,7 +15,9 @@ const fixture = (name: string): string =>
     fileURLToPath(new URL(`../../model-testing/fixtures/${name}`, import.meta.url)),
   LLAMA = fixture('llama'),
   /** Most of its layers carry a state instead of slots. */
-  HYBRID = fixture('lfm2');
+  HYBRID = fixture('lfm2'),
+  /** Most of its layers read the slots of others. */
+  SHARED = fixture('gemma4');
 
 const words = (n: number, by = 1): string =>
   Array.from({ length: n }, (_, i) => ['river', 'boys', 'code', 'Paris', 'walked', 'wide'][(i * by) % 6]).join(' ');
@@ -73,7 +75,7 @@ describe('several at once', () => {
 
 describe('one memory budget', () => {
   test('what a sequence holds stays within what is promised to it, in every form of its cache', async () => {
-    const [whole, hybrid] = [await embedded(), await loadModel(HYBRID)],
+    const [whole, hybrid, shared] = [await embedded(), await loadModel(HYBRID), await loadModel(SHARED)],
       { config, cacheForms } = whole,
       texts = [
         'full',
@@ -103,7 +105,10 @@ describe('one memory budget', () => {
       fc.asyncProperty(
         fc.constantFrom(
           ...cacheForms.map((form) => [whole, form] as const),
-          ...(['f32', 'q8'] as const).map((form) => [hybrid, form] as const),
+          ...(['f32', 'q8'] as const).flatMap((form) => [
+            [hybrid, form] as const,
+            [shared, form] as const,
+          ]),
         ),
         fc.constantFrom(...known),
         fc.integer({ min: 2, max: 90 }),

@@ -205,9 +205,11 @@ function windowNotes({ layers, attention: { windows } }: ModelConfig, length: nu
 function layerNotes(config: ModelConfig): readonly string[] {
   const { layers } = config,
     slots = slotLayers(config).length,
+    shared = sharedTexts(config),
     others = [
       ...(stateBytes(config) > 0 ? ['others carry a state of fixed size'] : []),
-      ...sharedTexts(config).map((text) => `${text}, all of whose queries count in its scores`),
+      ...shared,
+      ...(shared.length > 0 ? ['a score counts the queries of all that read a slot'] : []),
     ];
   return slots === layers
     ? []

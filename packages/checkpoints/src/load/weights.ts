@@ -156,7 +156,7 @@ export const shapeWeights = (config: ModelConfig): Weights =>
       vector: (_, width) => async () => new Float32Array(width),
       kernel: (_, channels, length) => async () => new Float32Array(channels * length),
       rows: (_, __, inputs) => async (ids) => new Float32Array(ids.length * inputs),
-      has: () => false,
+      has: () => config.architecture === 'gemma4_text', // a factor of each layer's result
       checkNames() {},
     },
     config,

@@ -2,13 +2,14 @@ import type { GpuKernel } from '@kv/gpu';
 import { LOWEST } from '../wgsl/visible.ts';
 
 /**
- * One element: slot j of one row of running sums `sums [heads / fold, stride]`, to which the probabilities `exp(score -
+ * One element: slot j of one row of running sums, to which the probabilities `exp(score -
  * lse)` of `m` decoded queries are added: over a head, or over the `fold` heads of a group. Scores `[m, heads,
- * stride_of_scores]` and lse `[heads, m]` as split attention left them.
+ * stride_of_scores]` and lse `[heads, m]` as split attention left them. Row r of heads / fold is row `r / group * step + r %
+ * group + first` of `sums [rows, stride]`.
  */
 export const accumulate: GpuKernel<
   'scores' | 'lse' | 'sums',
-  'scores_at' | 'score_stride' | 'lse_at' | 'm' | 'heads' | 'fold' | 'slots' | 'stride'
+  'scores_at' | 'score_stride' | 'lse_at' | 'm' | 'heads' | 'fold' | 'slots' | 'stride' | 'group' | 'step' | 'first'
 > = {
   id: 'model:accumulate',
   buffers: { scores: 'f32', lse: 'f32', sums: ['f32', 'write'] },
@@ -21,6 +22,9 @@ export const accumulate: GpuKernel<
     fold: 'u32',
     slots: 'u32',
     stride: 'u32',
+    group: 'u32',
+    step: 'u32',
+    first: 'u32',
   },
   source: /* wgsl */ `
 fn run(index: u32) {
@@ -33,6 +37,6 @@ fn run(index: u32) {
       if (score > ${LOWEST}) { sum += exp(score - lse[params.lse_at + h * params.m + r]); }
     }
   }
-  sums[row * params.stride + j] += sum;
+  sums[(row / params.group * params.step + row % params.group + params.first) * params.stride + j] += sum;
 }`,
 };

@@ -35,7 +35,8 @@ const TERM: Readonly<Record<ColumnOf, string>> = {
 /**
  * One workgroup: for 64 slots of one query head, or of `fold` query heads of a KV head, what `of` makes of the
  * probabilities exp(score - lse) that they receive from the last `last` of m queries; a thread owns a slot, so that the
- * order is fixed and nothing is atomic. To `columns [H / fold, stride]`: instead of what is there, 0 for slots that do
+ * order is fixed and nothing is atomic. To `columns [rows, stride]`, row r of H / fold to row `r / group * step + r % group +
+ * at`: instead of what is there, 0 for slots that do
  * not exist, or (`join` 1) joined with it; divided by `over`. q `[H, m, d]`; lse `[H, last]` from `lse_at` on, as
  * attention leaves it, and after it the slots that each query sees where `of` asks. Positions of slots and of queries
  * ascend.
@@ -44,7 +45,17 @@ export const columnSums: (
   kind: ColumnKind,
 ) => GpuKernel<
   'q' | 'keys' | ScoreBuffer | 'lse' | 'columns',
-  keyof typeof scoreScalars | 'last' | 'lse_at' | 'fold' | 'slots' | 'stride' | 'join' | 'over'
+  | keyof typeof scoreScalars
+  | 'last'
+  | 'lse_at'
+  | 'fold'
+  | 'slots'
+  | 'stride'
+  | 'group'
+  | 'step'
+  | 'at'
+  | 'join'
+  | 'over'
 > = variants((kind) => {
   const { headDim: d, keys: form, of } = kind;
   return {
@@ -57,6 +68,9 @@ export const columnSums: (
       fold: 'u32',
       slots: 'u32',
       stride: 'u32',
+      group: 'u32',
+      step: 'u32',
+      at: 'u32',
       join: 'u32',
       over: 'f32',
     },
@@ -93,7 +107,7 @@ ${products({ form, d }, 'first')}
   } }
   all /= params.over;
   if (j < params.slots) {
-    let at = row * params.stride + j;
+    let at = (row / params.group * params.step + row % params.group + params.at) * params.stride + j;
     if (params.join == 1u) { columns[at] = both(columns[at], all); } else { columns[at] = all; }
   }
 }`,

@@ -8,17 +8,23 @@ const ACTIVATION = {
 } as const;
 
 /**
- * One element: activation(gate) * up of rows `[gate | up]`, to `[m, width]`; gelu is the tanh form (arXiv 1606.08415).
+ * One element: activation(gate) * up, of rows x and `up`, which are in one tensor or `apart`, to `[m, width]`; gelu is the
+ * tanh form (arXiv 1606.08415).
  */
-export const gatedKernel: (activation: 'silu' | 'gelu') => GpuKernel<'x' | 'out', 'x_at' | 'x_stride' | 'width'> =
-  variants((activation) => ({
-    id: `model:gated:${activation}`,
-    buffers: { x: 'f32', out: ['f32', 'write'] },
-    scalars: { x_at: 'u32', x_stride: 'u32', width: 'u32' },
+export const gatedKernel: (
+  activation: 'silu' | 'gelu',
+  apart: boolean,
+) => GpuKernel<'x' | 'up' | 'out', 'x_at' | 'x_stride' | 'up_at' | 'up_stride' | 'width'> = variants(
+  (activation, apart) => ({
+    id: `model:gated:${activation}:${apart}`,
+    buffers: { x: 'f32', ...(apart && { up: 'f32' as const }), out: ['f32', 'write'] },
+    scalars: { x_at: 'u32', x_stride: 'u32', up_at: 'u32', up_stride: 'u32', width: 'u32' },
     source: /* wgsl */ `
 fn run(index: u32) {
-  let at = params.x_at + index / params.width * params.x_stride + index % params.width;
-  let g = x[at];
-  out[index] = ${ACTIVATION[activation]} * x[at + params.width];
+  let r = index / params.width;
+  let i = index % params.width;
+  let g = x[params.x_at + r * params.x_stride + i];
+  out[index] = ${ACTIVATION[activation]} * ${apart ? 'up' : 'x'}[params.up_at + r * params.up_stride + i];
 }`,
-  }));
+  }),
+);

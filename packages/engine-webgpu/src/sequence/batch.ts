@@ -7,9 +7,10 @@ import { FEW_ROWS } from '../linear.ts';
 import { encodeEmbedding, encodeSlots } from '../operations.ts';
 import { carriedWidths, carry } from './carry.ts';
 import type { DeviceState } from './device-state.ts';
+import { finishRows } from './finish-rows.ts';
 import { noOutput, outputAt } from './output.ts';
 import { gateOutputs } from './output-gate.ts';
-import { anglesOf, chunkOf, type TokenChunk } from './token-chunk.ts';
+import { anglesOf, chunkOf, recordLayerInputs, type TokenChunk } from './token-chunk.ts';
 import { attentionIn, devicePass } from './pass.ts';
 import type { ViewChecks } from './hidden-slots.ts';
 
@@ -91,6 +92,8 @@ async function passTogether(requests: readonly BatchRequest[]): Promise<void> {
       ),
       matrix = decoder.head.matrix(decoder.embedding!); // the device's programs give no rows back, so the decoder has it
     let { tensor: x } = encodeEmbedding(commands, ids, m, matrix, config.embeddingScale);
+    const tokens = requests.map(({ id }) => id),
+      layerInputs = await recordLayerInputs(decoder, commands, tokens, x);
     const parts = requests.map(
         ({ caches }): TokenChunk => chunkOf(caches, commands, Uint32Array.of(caches.context.progress.length), x),
       ),
@@ -101,15 +104,17 @@ async function passTogether(requests: readonly BatchRequest[]): Promise<void> {
     for (const { caches, id } of requests) caches.context.progress.text.push(id);
     for (const [index, layer] of decoder.layers.entries()) {
       const all = layer.project.encode(commands, [x], m, angles(index)),
-        { kind, at: l } = first.kept.all[index],
-        mixedWidth = kind === 'state' ? carriedWidths(layer).given : config.queryHeads * first.layers[l].cache.headDim,
-        attended = commands.make([1, m, mixedWidth]),
-        [queries, keys, values, gate] = all as [Tensor, Tensor, Tensor, Tensor?];
+        { kind, at: l, reader } = first.kept.all[index],
+        [queries, ...others] = all,
+        keysValues = kind === 'slots' ? others.slice(0, 2) : [],
+        gate = others.at(keysValues.length) as Tensor | undefined,
+        width = kind === 'state' ? carriedWidths(layer).given : queries.shape[0] * queries.shape[2],
+        attended = commands.make([1, m, width]);
       if (kind === 'state')
         await each(async ({ caches, options }, r) => {
           await caches.context.guard.between(options);
           const own = carry(caches, commands, index, all[0], 1, { first: r });
-          encodeSlots(commands, { ...own, shape: [1, 1, mixedWidth] }, attended, 1, 0, r);
+          encodeSlots(commands, { ...own, shape: [1, 1, width] }, attended, 1, 0, r);
           commands.free(own);
         });
       else
@@ -117,20 +122,22 @@ async function passTogether(requests: readonly BatchRequest[]): Promise<void> {
           await caches.context.guard.between(options);
           const { cache, ring } = caches.layers[l],
             { positions, at, rotations } = parts[r],
-            [q, k, v] = [queries, keys, values].map((heads) => rowOf(commands, heads, r));
-          cache.grow(1);
-          cache.append(k, v, positions, at, rotations);
-          ring?.push(q, at, rotations);
-          const own = attentionIn(caches, scope, l, { ...options, checks: checks[r] })(parts[r], q, true);
-          encodeSlots(commands, { ...own, shape: [1, 1, mixedWidth] }, attended, 1, 0, r);
-          for (const spent of [q, k, v, own]) commands.free(spent);
+            [q, ...added] = [queries, ...keysValues].map((heads) => rowOf(commands, heads, r)),
+            [k, v] = added;
+          if (kind === 'slots') {
+            cache.grow(1);
+            cache.append(k, v, positions, at, rotations);
+          }
+          ring?.push(q, at, rotations, reader);
+          const own = attentionIn(caches, scope, index, { ...options, checks: checks[r] })(parts[r], q, true);
+          encodeSlots(commands, { ...own, shape: [1, 1, width] }, attended, 1, 0, r);
+          for (const spent of [q, ...added, own]) commands.free(spent);
         });
-      const given = gateOutputs(commands, { ...attended, shape: [m, mixedWidth] }, gate),
-        [next] = layer.finish.encode(commands, [x, given], m) as [Tensor];
-      for (const spent of [...all.slice(0, 3), given, x]) commands.free(spent);
+      const given = gateOutputs(commands, { ...attended, shape: [m, width] }, gate),
+        next = finishRows(decoder, commands, index, { x, m, layerInputs }, given);
+      for (const spent of [queries, ...keysValues]) commands.free(spent);
       x = next;
-      const { qkv, output, gateUp, down } = decoder.rows;
-      for (const count of [qkv, output, gateUp, down]) count[index] += m;
+      decoder.rows.qkv[index] += m;
     }
     let readers = [...going.keys()].filter(({ options }) => options.rows > 0).length;
     const release = (): void => {

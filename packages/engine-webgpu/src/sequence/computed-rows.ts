@@ -35,12 +35,25 @@ export function computedRows(
 /** Returns these rows of a chunk as a chunk of their own. */
 export function pick(caches: DeviceState, commands: Commands, part: TokenChunk, live: ComputedRows): TokenChunk {
   const { before, after } = live,
-    { m, at } = part,
+    { m, at, layerInputs } = part,
     count = before + after,
     { hidden } = caches.context.model.config,
     x = commands.make([1, count, hidden]);
   move(commands, { ...part.x, shape: [1, m, hidden] }, x, live, m, false);
-  return chunkOf(caches, commands, Uint32Array.from([...at.subarray(0, before), ...at.subarray(m - after)]), x);
+  const some = Uint32Array.from([...at.subarray(0, before), ...at.subarray(m - after)]);
+  return {
+    ...chunkOf(caches, commands, some, x),
+    ...(layerInputs && { layerInputs: liveRows(commands, layerInputs, m, live) }),
+  };
+}
+
+/** Returns the live rows `[live, width]` among those `[m, width]` of a chunk. */
+export function liveRows(commands: Commands, rows: Tensor, m: number, some: ComputedRows): Tensor {
+  const [, width] = rows.shape,
+    live = some.before + some.after,
+    out = commands.make([1, live, width]);
+  move(commands, { ...rows, shape: [1, m, width] }, out, some, m, false);
+  return { ...out, shape: [live, width] };
 }
 
 /**

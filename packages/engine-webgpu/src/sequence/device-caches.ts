@@ -1,8 +1,9 @@
 import { runStepHook, signalKey } from '@kv/core/engine';
 import { range } from '@kv/core/shared';
 import type { AnySignal } from '@kv/core';
+import { headsOf } from '@kv/checkpoints';
 import type { OpenScope, Recordable, Scope } from '@kv/gpu';
-import { joinEvents, keptLayers, observationPlan, sequenceContext, SlotCounts, slotModel, headsOf } from '@kv/engine';
+import { joinEvents, keptLayers, observationPlan, readersOf, sequenceContext, SlotCounts, slotModel } from '@kv/engine';
 import type {
   ActivePolicy,
   BatchGroup,
@@ -20,6 +21,7 @@ import type {
   MemoryOptions,
   SequenceCaches,
   SequenceContext,
+  SlotReader,
   SpeculativeSteps,
   TokenProgress,
 } from '@kv/engine';
@@ -45,7 +47,7 @@ import { DeviceLayerStates } from './layer-states.ts';
 import { runDeviceProviders } from './providers.ts';
 import { anglesOf } from './token-chunk.ts';
 import { devicePass } from './pass.ts';
-import { deviceReader, expectOffered, settleSums } from './signals.ts';
+import { deviceReader, expectOffered, settleSums, type LayerOutput } from './signals.ts';
 import { snapshot } from './snapshot.ts';
 import { DeviceStates } from './states.ts';
 import { DeviceBatchSlot, groupOf } from './batch.ts';
@@ -88,17 +90,14 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
     this.decoded = new DecodedParts(this.device);
     this.kept = keptLayers(config);
     this.#snapshots = options?.snapshots ?? 0;
-    this.layers = this.kept.slots.map((l) => {
-      const heads = headsOf(config, l);
-      return new DeviceLayer(
-        heads,
-        this.device,
-        new DeviceCache(heads.kvHeads, heads.headDim, this.device, this.context.form),
-        decoder.layers[l].sinks,
-      );
+    this.layers = this.kept.slots.map((l, at) => {
+      const heads = headsOf(slotModel(config), at),
+        cache = new DeviceCache(heads.kvHeads, heads.headDim, this.device, this.context.form),
+        { sinks } = decoder.layers[l];
+      return new DeviceLayer(heads, this.device, cache, { sinks, readers: readersOf(this.kept, at) });
     });
     this.states = new DeviceLayerStates(this.kept.states, this.#snapshots, this.device);
-    this.shared = new DeviceStates({ query: config.queryHeads, kv: 1, layer: 1, model: 1 }, this.device); // of rows `model`
+    this.shared = new DeviceStates({ query: 0, kv: 0, layer: 0, model: 1 }, this.device); // of rows `model` alone
     this.slots = new SlotCounts(this.context, {
       of: (layer) => slotsOf(this.layers[layer]),
       dropFirst: (layer, count) => this.#dropFirst(layer, count),
@@ -131,6 +130,7 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
   reader(
     layer: number,
     { commands, ops }: Pick<Scope, 'commands' | 'ops'> = this.#scope,
+    of?: SlotReader,
   ): (signal: AnySignal) => unknown {
     const { shared, decoded, decoder, context } = this,
       { counters, progress, model } = context,
@@ -154,7 +154,8 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
       counters,
       commands,
       ops,
-      output: () => decoder.layers[at].finish.weight('output'),
+      reader: of,
+      outputs: () => outputsOf(this, layer, of),
     });
   }
 
@@ -170,8 +171,10 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
       { plan, times } = evict,
       // the host moves slots that have levels, whatever the policy
       bounded = isBounded(policy, plan) && !this.layers.some(({ cache }) => cache.form === 'records'),
-      waiting: RecordedLayer[] = [],
-      read: EventResult[] = [];
+      // a layer whose slots others read comes after them
+      waiting = new Map<number, RecordedLayer>(),
+      read = new Map<number, EventResult>(),
+      inOrder = <T>(of: ReadonlyMap<number, T>): T[] => [...of].sort(([a], [b]) => a - b).map(([, result]) => result);
     return this.#gpu.scope(async (scope) => {
       const output = await devicePass(this, ids, {
         ...options,
@@ -183,17 +186,18 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
                 const [given] = await runDeviceProviders(this, policy, [l], own.commands);
                 const subject = this.#subject(active, l, own, given),
                   stage = this.#stage(own, times);
-                waiting.push(
+                waiting.set(
+                  l,
                   recordOnDevice(policy, subject, decide(policy, [subject], plan, stage), stage, scope.commands),
                 );
               }),
             );
-          else read.push(await evict.run([l]));
+          else read.set(l, await evict.run([l]));
           if (evict.freeObservations) this.layers[l].stopObserving();
         },
       });
       try {
-        const event = bounded ? await readEvents(scope, waiting, times) : joinEvents(read);
+        const event = bounded ? await readEvents(scope, inOrder(waiting), times) : joinEvents(inOrder(read));
         return { output, event };
       } catch (error) {
         output.release();
@@ -346,6 +350,13 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
     };
   }
 }
+
+/** Returns the output products of the layers that read the slots of one, or of one of these. */
+const outputsOf = ({ kept, decoder }: DeviceState, layer: number, reader?: SlotReader): readonly LayerOutput[] =>
+  (reader ? [reader.layer] : kept.readers[layer]).map((at) => ({
+    matrix: decoder.layers[at].finish.weight('output'),
+    ...(!reader && kept.all[at].reader && { reader: kept.all[at].reader }),
+  }));
 
 /** Returns the slots of a layer. */
 const slotsOf = ({ cache, aligned }: DeviceLayer): LayerSlots => ({

@@ -1,6 +1,6 @@
 import type { AnySignal } from '@kv/core';
 import type { OpenScope, Scope } from '@kv/gpu';
-import type { Decoder, KeptLayers, SequenceCaches, TokenProgress } from '@kv/engine';
+import type { Decoder, KeptLayers, SequenceCaches, SlotReader, TokenProgress } from '@kv/engine';
 import type { DeviceRunnable } from '../engine.ts';
 import type { DecodedParts } from './decoded-parts.ts';
 import type { DeviceLayer } from './layer.ts';
@@ -22,8 +22,11 @@ export interface DeviceState extends Pick<SequenceCaches, 'context' | 'slots' | 
   readonly decoded: DecodedParts;
   /** Opens a scope: what is recorded in it is freed together. */
   open(): OpenScope;
-  /** Returns a reader of one layer's current signals, recorded in `scope`. */
-  reader(layer: number, scope?: Pick<Scope, 'commands' | 'ops'>): (signal: AnySignal) => unknown;
+  /**
+   * Returns a reader of one layer's current signals, recorded in `scope`.
+   * @param of the layer whose query heads they are of, where several read its slots @defaultValue all of these
+   */
+  reader(layer: number, scope?: Pick<Scope, 'commands' | 'ops'>, of?: SlotReader): (signal: AnySignal) => unknown;
   /** Returns empty caches of the same model. */
   empty(progress?: TokenProgress): DeviceState;
   fork(): DeviceState;

@@ -4,7 +4,7 @@ import type { DraftSelection } from '@kv/core';
 import type { CompiledPolicy, EventDecision, EventLayer, EventRecord, PacedSteps } from '@kv/core/engine';
 import type { Commands, Scope } from '@kv/gpu';
 import { expectLevels, levelsIn } from '@kv/engine';
-import type { EventResult, EventTimes } from '@kv/engine';
+import type { EventResult, EventTimes, SlotReader } from '@kv/engine';
 import { encodeReplaced, encodeSlots } from '../operations.ts';
 import type { DecodedParts } from './decoded-parts.ts';
 import type { DecidedSlots, SlotSelection } from './device-scope.ts';
@@ -209,15 +209,16 @@ const selection = (kept: Tensor, commands: Commands): SlotSelection => ({
   counts: kept.lengths ?? commands.upload(new Uint32Array(kept.shape[0]).fill(kept.shape[1]), [kept.shape[0]]),
 });
 
-/** Records the new state. */
+/** Records the new state. @param reader whose rows those of query heads are, of a view @defaultValue all */
 export function writeStates(
   needs: readonly AnySignal[],
   state: ReadonlyMap<string, Tensor>,
   own: DeviceStates,
   shared: DeviceStates,
+  reader?: SlotReader,
 ): void {
   for (const [id, values] of state) {
     const signal = needs.find((s) => isState(s) && s.id === id);
-    if (signal && isState(signal)) (signal.state.rows === 'model' ? shared : own).write(signal, values);
+    if (signal && isState(signal)) (signal.state.rows === 'model' ? shared : own).write(signal, values, reader);
   }
 }

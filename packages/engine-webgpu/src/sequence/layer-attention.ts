@@ -8,6 +8,8 @@ import {
   type DeviceAttention,
 } from '../attention.ts';
 import { encodeSlots } from '../operations.ts';
+import type { SlotReader } from '@kv/engine';
+import { placesOf } from './joined-heads.ts';
 import type { DeviceLayer } from './layer.ts';
 
 /** Queries up to which column sums come from the scores that attention keeps. */
@@ -29,6 +31,8 @@ interface ChunkQueries {
   /** Whether running sums are read before the next token. */
   readonly read: boolean;
   readonly largest?: LargestWeights | undefined;
+  /** Where several layers read these slots: the one whose queries these are. */
+  readonly reader?: SlotReader | undefined;
 }
 
 /**
@@ -40,13 +44,14 @@ export function attendLayer(
   commands: Commands,
   layer: DeviceLayer,
   a: DeviceAttention,
-  { at, first, read, largest }: ChunkQueries,
+  { at, first, read, largest, reader }: ChunkQueries,
 ): Tensor {
   const { accumulated, block, ring } = layer,
     { m } = a,
     plain = !a.mask && a.views === 0,
     waiting = m === 1 && plain ? layer.waiting : undefined,
-    sums = accumulated?.tensor;
+    sums = accumulated?.tensor,
+    among = reader && placesOf(reader, a.kvHeads);
   if (!waiting) addWaiting(commands, layer, a);
   const attended = encodeAttention(commands, a, {
     last: sums || block || largest ? m : ring && plain ? Math.min(m, ring.window) : 0,
@@ -58,14 +63,18 @@ export function attendLayer(
     }),
   });
   if (waiting) waiting.at = read ? undefined : at[0];
-  ring?.answer(m, plain ? attended : undefined);
+  ring?.answer(m, plain ? attended : undefined, reader);
   if (largest)
-    encodeColumns(commands, a, lessened(commands, a, attended, largest.over), largest.to, { of: 'max', join: !first });
-  if (block) encodeColumns(commands, a, attended, block.tensor, { join: !first });
+    encodeColumns(commands, a, lessened(commands, a, attended, largest.over), largest.to, {
+      of: 'max',
+      join: !first,
+      among,
+    });
+  if (block) encodeColumns(commands, a, attended, block.tensor, { join: !first, among });
   if (sums && attended.scores) {
-    encodeAccumulate(commands, a, attended as AttentionResult & Required<Pick<AttentionResult, 'scores'>>, sums);
+    encodeAccumulate(commands, a, attended as AttentionResult & Required<Pick<AttentionResult, 'scores'>>, sums, among);
     commands.free(attended.scores.tensor);
-  } else if (sums && !waiting) encodeColumns(commands, a, attended, sums, { join: true });
+  } else if (sums && !waiting) encodeColumns(commands, a, attended, sums, { join: true, among });
   return attended.out;
 }
 

@@ -1,6 +1,6 @@
 import type { Tensor } from '@kv/core';
-import type { Heads } from '@kv/checkpoints';
-import type { LayerSnapshot, ObservationPlan } from '@kv/engine';
+import { range } from '@kv/core/shared';
+import type { HeadLayout, LayerSnapshot, ObservationPlan, SlotReader } from '@kv/engine';
 import { addsTo } from '../attention.ts';
 import { encodeSlots } from '../operations.ts';
 import type { DeviceCache } from './cache.ts';
@@ -30,30 +30,43 @@ export class DeviceLayer {
   readonly sinks: Tensor | undefined;
   /** Whether every head holds the same positions. */
   aligned = true;
-  readonly #heads: Heads;
+  /** Its heads; query heads are those of all layers that read its slots. */
+  readonly heads: HeadLayout;
+  readonly #readers: readonly SlotReader[];
   readonly #device: DeviceScope;
   readonly #sinks: Float32Array | undefined;
 
   constructor(
-    heads: Heads,
+    heads: HeadLayout,
     device: DeviceScope,
     cache: DeviceCache,
-    sinks?: Float32Array,
-    states: DeviceStates = new DeviceStates({ query: heads.queryHeads, kv: heads.kvHeads, layer: 1, model: 1 }, device),
+    {
+      sinks,
+      readers = [],
+      states = new DeviceStates({ query: heads.queryHeads, kv: heads.kvHeads, layer: 1, model: 1 }, device),
+    }: {
+      readonly sinks?: Float32Array | undefined;
+      readonly readers?: readonly SlotReader[] | undefined;
+      readonly states?: DeviceStates;
+    } = {},
   ) {
-    [this.#heads, this.#device, this.cache, this.states] = [heads, device, cache, states];
-    this.#sinks = sinks;
+    [this.heads, this.#device, this.cache, this.states] = [heads, device, cache, states];
+    [this.#sinks, this.#readers] = [sinks, readers];
     this.sinks = sinks && device.scope.commands.upload(sinks, [sinks.length]);
   }
 
   /** Starts recording what the plan asks for; what is recorded already goes on. */
   observe({ window, accumulated, block }: ObservationPlan): void {
-    const { queryHeads: H, kvHeads: G, headDim } = this.#heads;
-    if (window > 0) this.ring ??= new DeviceRing(window, H, headDim, this.#device);
+    const { queryHeads: H, kvHeads: G, headDim } = this.heads;
+    if (window > 0) {
+      const rows = this.#readers.length > 0 ? this.#readers.map((reader) => reader.rows) : [range(0, H)];
+      this.ring ??= new DeviceRing(window, rows, this.heads, this.#device);
+    }
     if (this.cache.rebased) this.ring?.markRotations();
     if (accumulated)
       this.accumulated ??= new DeviceSlotRows(accumulated === 'kv' ? G : H, 0, 'statistics', this.#device);
-    if (this.accumulated && addsTo(this.accumulated.rows, H, G, headDim))
+    // the next query over the same slots may be another layer's
+    if (this.accumulated && this.#readers.length === 0 && addsTo(this.accumulated.rows, H, G, headDim))
       this.waiting ??= { past: this.#past(), at: undefined };
     if (block) this.block ??= new DeviceSlotRows(H, 0, 'statistics', this.#device);
   }
@@ -116,7 +129,7 @@ export class DeviceLayer {
 
   /** Allocates a query of each head and its log-sum-exp. */
   #past(): Tensor {
-    const { queryHeads, headDim } = this.#heads;
+    const { queryHeads, headDim } = this.heads;
     return this.#device.scope.commands.make([1, queryHeads * (headDim + 1)]);
   }
 
@@ -126,13 +139,11 @@ export class DeviceLayer {
   }
 
   fork(device: DeviceScope, upTo?: number): DeviceLayer {
-    const copy = new DeviceLayer(
-      this.#heads,
-      device,
-      this.cache.fork(device, upTo),
-      this.#sinks,
-      this.states.fork(device),
-    );
+    const copy = new DeviceLayer(this.heads, device, this.cache.fork(device, upTo), {
+      sinks: this.#sinks,
+      readers: this.#readers,
+      states: this.states.fork(device),
+    });
     if (this.ring) copy.ring = this.ring.fork(device);
     if (this.accumulated) copy.accumulated = this.accumulated.fork(device);
     if (this.block) copy.block = this.block.fork(device);

@@ -1,14 +1,15 @@
-import type { Tensor } from '@kv/core';
+import type { LayerContext, Tensor } from '@kv/core';
 import type { Commands, OpenScope } from '@kv/gpu';
-import type { ActivePolicy, FeedOptions, Output } from '@kv/engine';
+import type { FeedOptions, Output, SlotReader } from '@kv/engine';
 import { encodeNorm, encodeSlots } from '../operations.ts';
 import { rowsOf } from '../rows.ts';
 import { slotModel } from '@kv/engine';
 import { attendLayer } from './layer-attention.ts';
 import { writeStates } from './event.ts';
 import { carry } from './carry.ts';
-import { computedRows, move, pick, type ComputedRows } from './computed-rows.ts';
+import { computedRows, liveRows, move, pick, type ComputedRows } from './computed-rows.ts';
 import type { DeviceState } from './device-state.ts';
+import { finishRows } from './finish-rows.ts';
 import { noOutput, outputOf } from './output.ts';
 import { gateOutputs } from './output-gate.ts';
 import { recordEmbedding, type TokenChunk } from './token-chunk.ts';
@@ -17,7 +18,9 @@ import { hiddenFrom, hiddenSlots, type ViewChecks } from './hidden-slots.ts';
 
 /** Options of feeding a block. */
 interface PassOptions extends Omit<FeedOptions, 'evict'> {
-  /** Called after each layer that keeps slots; what it records follows the layer. */
+  /**
+   * Called with each layer that keeps slots after the last layer that reads these; what it records follows that layer.
+   */
   afterLayer?(layer: number): Promise<void>;
   /** Receives the largest weight of each slot of each layer that keeps slots, `[H, n]`. */
   readonly largest?: readonly Tensor[];
@@ -52,23 +55,31 @@ export async function devicePass(
     scope = caches.open(),
     { commands } = scope;
   try {
-    const parts = recordEmbedding(caches, commands, ids),
+    const parts = await recordEmbedding(caches, commands, ids),
       checks: ViewChecks[number][] = [],
       [freezing] = phase === 'prefill' ? policy.hooks('freeze') : [],
       before = freezing?.copies ? new Map<TokenChunk, KeysValues>() : undefined,
-      computed = new Map<TokenChunk, ComputedRows>();
+      computed = new Map<TokenChunk, ComputedRows>(),
+      /** By layer that keeps slots and chunk, the rows that all layers that read these slots compute. */
+      some = caches.layers.map((): (ComputedRows | undefined)[] => []);
     for (const id of ids) progress.text.push(id);
-    for (const [index, { kind, at: l }] of caches.kept.all.entries()) {
+    for (const [index, { kind, at: l, reader }] of caches.kept.all.entries()) {
       await guard.between({ phase, signal });
       if (kind === 'state') {
         for (const part of parts) mix(caches, commands, index, part, computed.get(part));
         continue;
       }
-      const { finish } = decoder.layers[index],
-        layer = caches.layers[l];
-      layer.cache.grow(ids.length);
-      const projected = parts.map((part) => project(caches, commands, l, part, freezing && active, before));
-      const attend = attentionIn(caches, scope, l, {
+      const layer = caches.layers[l];
+      if (kind === 'slots') {
+        layer.cache.grow(ids.length);
+        some[l] = parts.map((part) => freezing && computedRows(caches, active, l, part));
+      }
+      const projected = parts.map((part, i) =>
+        kind === 'slots'
+          ? project(caches, commands, index, part, some[l][i], before)
+          : projectQueries(caches, commands, index, part, some[l][i]),
+      );
+      const attend = attentionIn(caches, scope, index, {
         phase,
         active,
         eventFollows,
@@ -78,8 +89,8 @@ export async function devicePass(
       });
       for (const [i, { part, some, live, q, gate }] of projected.entries()) {
         const attended = gateOutputs(commands, attend(live, q, i === 0), gate);
-        const [x] = finish.encode(commands, [live.x, attended], live.m) as [Tensor];
-        for (const spent of [q, attended, live.x]) commands.free(spent);
+        commands.free(q);
+        const x = finishRows(decoder, commands, index, live, attended);
         if (some) {
           put(commands, x, part, some);
           computed.set(part, some);
@@ -88,9 +99,11 @@ export async function devicePass(
           computed.delete(part);
         }
       }
-      decoder.rows.qkv[index] += projected.reduce((n, { live, part }) => n + (before ? live : part).m, 0);
-      for (const count of [decoder.rows.output, decoder.rows.gateUp, decoder.rows.down])
-        count[index] += projected.reduce((n, { live }) => n + live.m, 0);
+      decoder.rows.qkv[index] += projected.reduce(
+        (n, { live, part }) => n + (before || kind === 'shared' ? live : part).m,
+        0,
+      );
+      if (reader?.last === false) continue;
       if (phase === 'prefill') slots.freeUnreachable(l);
       await afterLayer?.(l);
     }
@@ -110,39 +123,42 @@ interface LayerAttentionOptions extends Pick<PassOptions, 'phase' | 'active' | '
 }
 
 /**
- * Returns a function that records the attention of chunks, without what views hide, to rows `[m, H * d]`, in a layer
- * whose cache holds the block's tokens.
+ * Returns a function that records the attention of chunks, without what views hide, to rows `[m, H * d]`, in a layer of the
+ * model whose slots hold the block's tokens.
  */
 export function attentionIn(
   caches: DeviceState,
   scope: OpenScope,
-  l: number,
+  index: number,
   { phase, active, eventFollows = false, checks, largest, over }: LayerAttentionOptions,
 ): (live: TokenChunk, q: Tensor, first: boolean) => Tensor {
-  const layer = caches.layers[l],
+  const { at: l, reader } = caches.kept.all[index],
+    layer = caches.layers[l],
     { progress, counters, model } = caches.context,
     { policy } = active,
     { commands } = scope;
-  progress.countSlots(layer.cache.length);
+  if (reader?.first !== false) progress.countSlots(layer.cache.length);
   layer.accumulated?.grow(layer.cache.length);
   layer.block?.grow(layer.cache.length);
-  counters.fused++;
+  let counted = false; // not where all tokens are frozen
   if (layer.accumulated || layer.block || largest) counters.statistics++;
   const hidden = hiddenSlots(
     policy,
     phase,
-    caches.slots.layerContext(l, active),
-    caches.reader(l, scope),
+    ofReader(caches.slots.layerContext(l, active), reader),
+    caches.reader(l, scope, reader),
     scope,
-    (needs, state) => writeStates(needs, state, layer.states, caches.shared),
+    (needs, state) => writeStates(needs, state, layer.states, caches.shared, reader),
   );
   caches.decoded.clear();
   checks.push(...hidden.checks);
   const readSums = [...policy.hooks('view'), ...policy.hooks('step')].some(({ needs }) =>
     needs.some(({ id }) => id === 'attention.accumulated'),
   );
-  return (live, q, first) =>
-    attendLayer(
+  return (live, q, first) => {
+    if (!counted && live.m > 0) counters.fused++;
+    counted ||= live.m > 0;
+    return attendLayer(
       commands,
       layer,
       {
@@ -153,23 +169,29 @@ export function attentionIn(
         at: live.at,
         first,
         read: eventFollows || readSums,
+        reader,
         largest: largest && {
           to: largest,
-          over: over && ((lse) => scope.ops.add(lse, logLengths(caches, scope, l, live))),
+          over: over && ((lse) => scope.ops.add(lse, logLengths(caches, scope, index, live))),
         },
       },
     );
+  };
 }
+
+/** Returns what pieces know of a layer, whose query heads are those of one reader of its slots, if there are several. */
+export const ofReader = (at: LayerContext, reader: SlotReader | undefined): LayerContext =>
+  reader ? { ...at, queryHeads: reader.rows.length } : at;
 
 /** Returns ln |h|_2 of what a layer's projections read of a chunk's tokens, `[1, m]`. */
 function logLengths(
-  { decoder, kept, context: { model } }: DeviceState,
+  { decoder, context: { model } }: DeviceState,
   scope: OpenScope,
-  l: number,
+  index: number,
   { x, m }: TokenChunk,
 ): Tensor {
   const { commands, ops } = scope,
-    { norm: gain } = decoder.layers[kept.slots[l]],
+    { norm: gain } = decoder.layers[index],
     { hidden: D, normEps } = model.config;
   const read = gain ? encodeNorm(commands, rowsOf(x, D), m, commands.upload(gain, [D]), normEps).tensor : x;
   return ops.log(ops.max(ops.norm({ ...read, shape: [1, m, D] }), LEAST));
@@ -188,21 +210,35 @@ export function mix(
   part: TokenChunk,
   some?: ComputedRows,
 ): void {
-  const { project, finish } = caches.decoder.layers[index],
-    [rows] = project.encode(commands, [part.x], part.m) as [Tensor],
+  const { decoder } = caches,
+    [rows] = decoder.layers[index].project.encode(commands, [part.x], part.m) as [Tensor],
     mixed = carry(caches, commands, index, rows, part.m),
     live = some ? pick(caches, commands, part, some) : part,
     given = some ? liveRows(commands, mixed, part.m, some) : mixed;
-  const [x] = finish.encode(commands, [live.x, given], live.m) as [Tensor];
-  for (const spent of some ? [rows, mixed, given, live.x] : [rows, mixed, live.x]) commands.free(spent);
+  for (const spent of some ? [rows, mixed] : [rows]) commands.free(spent);
+  const x = finishRows(decoder, commands, index, live, given);
   if (some) put(commands, x, part, some);
   else part.x = x;
-  const { qkv, output, gateUp, down } = caches.decoder.rows;
-  qkv[index] += part.m;
-  for (const count of [output, gateUp, down]) count[index] += live.m;
+  decoder.rows.qkv[index] += part.m;
 }
 
 type KeysValues = readonly [keys: Tensor, values: Tensor];
+
+/** Projects a chunk in a layer whose queries read the slots of another one. Only live tokens have queries. */
+function projectQueries(
+  caches: DeviceState,
+  commands: Commands,
+  index: number,
+  part: TokenChunk,
+  some: ComputedRows | undefined,
+): Projection {
+  const { at: l, reader } = caches.kept.all[index],
+    live = some ? pick(caches, commands, part, some) : part,
+    { project } = caches.decoder.layers[index],
+    [q, gate] = project.encode(commands, [live.x], live.m, live.angles(index)) as [Tensor, Tensor?];
+  caches.layers[l].ring?.push(q, live.at, live.rotations, reader);
+  return { part, some, live, q, gate };
+}
 
 /**
  * Projects a chunk and appends keys and values of all its tokens. Only live tokens have queries. With `before`, which
@@ -211,17 +247,16 @@ type KeysValues = readonly [keys: Tensor, values: Tensor];
 function project(
   caches: DeviceState,
   commands: Commands,
-  l: number,
+  index: number,
   part: TokenChunk,
-  freezing: ActivePolicy | undefined,
+  some: ComputedRows | undefined,
   before: Map<TokenChunk, KeysValues> | undefined,
 ): Projection {
-  const { cache, ring } = caches.layers[l],
-    some = freezing && computedRows(caches, freezing, l, part),
+  const { at: l, reader } = caches.kept.all[index],
+    { cache, ring } = caches.layers[l],
     live = some ? pick(caches, commands, part, some) : part,
     given = before ? live : part,
     old = before?.get(part),
-    index = caches.kept.slots[l],
     { project } = caches.decoder.layers[index];
   const [all, k, v, gates] = project.encode(commands, [given.x], given.m, given.angles(index)) as [
     Tensor,
@@ -230,34 +265,24 @@ function project(
     Tensor?,
   ];
   const fewer = before ? undefined : some,
-    q = fewer ? liveQueries(caches, commands, all, part.m, fewer) : all,
+    q = fewer ? liveQueries(commands, all, fewer) : all,
     gate = fewer && gates ? liveRows(commands, gates, part.m, fewer) : gates;
   if (fewer) for (const spent of gates ? [all, gates] : [all]) commands.free(spent);
   const own: KeysValues = some && old ? old : [k, v];
   if (some && own === old) for (const [i, x] of [k, v].entries()) move(commands, x, own[i], some, part.m, true);
   cache.append(...own, part.positions, part.at, part.rotations);
-  ring?.push(q, live.at, live.rotations);
+  ring?.push(q, live.at, live.rotations, reader);
   for (const x of own === old ? [k, v] : before ? (old ?? []) : own) commands.free(x);
   before?.set(part, own);
   return { part, some, live, q, gate };
 }
 
 /** Returns the live queries `[H, live, d]` among those `[H, m, d]` of a chunk. */
-function liveQueries({ context }: DeviceState, commands: Commands, q: Tensor, m: number, some: ComputedRows): Tensor {
-  const heads = context.model.config.queryHeads,
-    headDim = q.shape[2] ?? 1,
+function liveQueries(commands: Commands, q: Tensor, some: ComputedRows): Tensor {
+  const [heads, m, headDim] = q.shape,
     out = commands.make([heads, some.before + some.after, headDim]);
-  move(commands, { ...q, shape: [heads, m, headDim] }, out, some, m, false);
+  move(commands, q, out, some, m, false);
   return out;
-}
-
-/** Returns the live rows `[live, width]` among those `[m, width]` of a chunk. */
-function liveRows(commands: Commands, rows: Tensor, m: number, some: ComputedRows): Tensor {
-  const [, width] = rows.shape,
-    live = some.before + some.after,
-    out = commands.make([1, live, width]);
-  move(commands, { ...rows, shape: [1, m, width] }, out, some, m, false);
-  return { ...out, shape: [live, width] };
 }
 
 /** Puts computed rows `[live, D]` into the chunk's. */

@@ -56,16 +56,16 @@ async function observe(
 ): Promise<readonly Tensor[]> {
   const copy = caches.fork(),
     before = copy.layers.map(({ cache }) => cache.length),
-    { queryHeads } = caches.context.model.config;
+    rows = copy.layers.map(({ heads }) => heads.queryHeads);
   try {
     makeRoom(copy, ids.length, 'observeMax');
-    const largest = before.map((n) => commands.make([queryHeads, n + ids.length]));
+    const largest = before.map((n, l) => commands.make([rows[l], n + ids.length]));
     (
       await devicePass(copy, ids, { phase: 'prefill', active: { policy: compile(id) }, rows: 0, largest, over })
     ).release();
     for (const name of ['fused', 'statistics'] as const) caches.context.counters[name] += copy.context.counters[name];
     return largest.map((all, l) => {
-      const present = commands.make([queryHeads, before[l]]);
+      const present = commands.make([rows[l], before[l]]);
       encodeSlots(commands, all, present, before[l]);
       commands.free(all);
       return present;

@@ -1,106 +1,168 @@
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
 import { countBelow } from '@kv/core/shared';
-import type { LayerSnapshot } from '@kv/engine';
+import type { HeadLayout, LayerSnapshot, SlotReader } from '@kv/engine';
 import type { AttentionResult } from '../attention.ts';
 import { encodeSlots } from '../operations.ts';
 import type { DeviceScope } from './device-scope.ts';
+import { joinHeads } from './joined-heads.ts';
 import { rotateRows, type Rotations } from './rotate-rows.ts';
 
+/** The queries that one of the layers that read the same slots has left. */
+interface ReaderQueries {
+  /** Places of its heads among those of all readers. */
+  readonly rows: Uint32Array;
+  /** `[H, w, d]` and `[H, w]` */
+  readonly q: Tensor;
+  readonly lse: Tensor;
+  seen: number;
+  /** Queries that attended, and the newest of them that saw what it would see now. */
+  answered: number;
+  valid: number;
+}
+
 /**
- * The last w queries of one layer after rotation, `[H, w, d]` on the device, their positions on the host, and the
- * log-sum-exp `[H, w]` of their own attention. Token t is at t % w.
+ * The last w queries over one layer's slots after rotation, `[H, w, d]` on the device for each layer that reads these
+ * slots, their positions on the host, and the log-sum-exp `[H, w]` of their own attention. Token t is at t % w.
  */
 export class DeviceRing {
   readonly window: number;
-  readonly #tensor: Tensor;
-  readonly #lse: Tensor;
+  readonly #readers: readonly ReaderQueries[];
+  readonly #kvHeads: number;
+  readonly #dim: number;
+  readonly #heads: number;
   readonly #positions: Uint32Array;
   readonly #device: DeviceScope;
-  /** Positions that the queries are rotated by, `[w, H]`, once they are not the original ones. */
+  /** Positions that the queries of all heads are rotated by, `[w, heads]`, once they are not the original ones. */
   #rotations: Uint32Array | undefined;
-  #seen = 0;
-  /** Queries that attended, and the newest of them that saw what it would see now. */
-  #answered = 0;
-  #valid = 0;
 
-  constructor(window: number, heads: number, dim: number, device: DeviceScope) {
+  /** @param readers places of the heads of each layer that reads the slots among those of all of them */
+  constructor(
+    window: number,
+    readers: readonly Uint32Array[],
+    { kvHeads, headDim }: Pick<HeadLayout, 'kvHeads' | 'headDim'>,
+    device: DeviceScope,
+  ) {
+    const { commands } = device.scope;
     [this.window, this.#device, this.#positions] = [window, device, new Uint32Array(window)];
-    this.#tensor = device.scope.commands.make([heads, window, dim]);
-    this.#lse = device.scope.commands.make([heads, window]);
+    [this.#kvHeads, this.#dim] = [kvHeads, headDim];
+    this.#heads = readers.reduce((sum, { length }) => sum + length, 0);
+    this.#readers = readers.map((rows) => ({
+      rows,
+      q: commands.make([rows.length, window, headDim]),
+      lse: commands.make([rows.length, window]),
+      ...{ seen: 0, answered: 0, valid: 0 },
+    }));
     device.ledger.allocate('rings', this.#bytes);
     device.ledger.use('rings', this.#bytes);
   }
 
   get #bytes(): number {
-    return 4 * (this.#tensor.shape.reduce((a, b) => a * b, 1) + this.window + (this.#rotations?.length ?? 0));
+    return 4 * (this.#heads * this.window * this.#dim + this.window + (this.#rotations?.length ?? 0));
   }
-  get #heads(): number {
-    return this.#tensor.shape[0];
-  }
-
-  /** Adds queries `[H, m, d]` at their positions, rotated by `rotations`. Only the last w are copied. */
-  push(q: Tensor, positions: Uint32Array, rotations: Uint32Array): void {
-    const m = positions.length,
-      count = Math.min(m, this.window),
-      from = m - count;
-    encodeSlots(this.#device.scope.commands, q, this.#tensor, count, from, (this.#seen + from) % this.window);
-    for (let i = from; i < m; i++) {
-      const slot = (this.#seen + i) % this.window;
-      this.#positions[slot] = positions[i];
-      this.#rotations?.fill(rotations[i], slot * this.#heads, (slot + 1) * this.#heads);
-    }
-    this.#seen += m;
+  /** Queries so far; between events every reader has as many. */
+  get #seen(): number {
+    return this.#readers[0].seen;
   }
 
   /**
-   * Records that the next m of the pushed queries attended. `attended` holds the log-sum-exp of the last of them,
+   * Adds queries `[H, m, d]` of one reader at their positions, rotated by `rotations`. Only the last w are copied.
+   * @param reader whose they are @defaultValue the only one
+   */
+  push(q: Tensor, positions: Uint32Array, rotations: Uint32Array, reader?: SlotReader): void {
+    const [own] = this.#of(reader),
+      m = positions.length,
+      count = Math.min(m, this.window),
+      from = m - count;
+    encodeSlots(this.#device.scope.commands, q, own.q, count, from, (own.seen + from) % this.window);
+    for (let i = from; i < m; i++) {
+      const slot = (own.seen + i) % this.window;
+      this.#positions[slot] = positions[i];
+      this.#rotations?.fill(rotations[i], slot * this.#heads, (slot + 1) * this.#heads);
+    }
+    own.seen += m;
+  }
+
+  /**
+   * Records that the next m of a reader's pushed queries attended. `attended` holds the log-sum-exp of the last of them,
    * unless more than causality and the window hid slots.
    */
-  answer(m: number, attended?: AttentionResult): void {
-    this.#answered += m;
-    this.#valid = attended ? this.#valid + m : 0;
+  answer(m: number, attended?: AttentionResult, reader?: SlotReader): void {
+    const [own] = this.#of(reader);
+    own.answered += m;
+    own.valid = attended ? own.valid + m : 0;
     if (!attended) return;
     const { out, lseAt, last } = attended,
-      count = Math.min(last, Math.max(0, this.window - (this.#seen - this.#answered))),
-      shape = [this.#lse.shape[0], last];
+      count = Math.min(last, Math.max(0, this.window - (own.seen - own.answered))),
+      shape = [own.rows.length, last];
     encodeSlots(
       this.#device.scope.commands,
       { ...out, shape },
-      this.#lse,
+      own.lse,
       count,
       last - count,
-      (this.#answered - count) % this.window,
+      (own.answered - count) % this.window,
       lseAt,
     );
   }
 
   /** Marks that slots were dropped or changed: queries would see something else now. */
   changed(): void {
-    this.#valid = 0;
+    for (const own of this.#readers) own.valid = 0;
   }
 
   /**
    * Returns a copy of the last `count` queries' log-sum-exp over the current layer, `[H, count]`, oldest first;
    * undefined if one of them saw another.
+   * @param reader whose queries @defaultValue those of all
    */
-  lse(commands: Commands, count: number): Tensor | undefined {
-    if (this.#valid < count || this.#answered !== this.#seen) return undefined;
-    const out = commands.make([this.#lse.shape[0], count]);
-    encodeSlots(commands, this.#lse, out, count, (this.#seen - count) % this.window);
-    return out;
+  lse(commands: Commands, count: number, reader?: SlotReader): Tensor | undefined {
+    const some = this.#of(reader);
+    if (some.some(({ valid, answered, seen }) => valid < count || answered !== seen)) return undefined;
+    return this.#joined(commands, some, ({ lse, rows, seen }) => {
+      const out = commands.make([rows.length, count]);
+      encodeSlots(commands, lse, out, count, (seen - count) % this.window);
+      return out;
+    });
   }
 
   /**
    * Returns a copy of the last `count` queries (fewer if fewer were seen), oldest first: `[H, count, d]` and positions.
+   * @param reader whose queries @defaultValue those of all
    */
-  last(commands: Commands, count: number): { readonly q: Tensor; readonly positions: Uint32Array } {
-    const [heads = 1, w = 1, dim = 1] = this.#tensor.shape,
-      have = Math.min(count, w, this.#seen),
-      first = (this.#seen - have) % w,
-      q = commands.make([heads, have, dim]);
-    encodeSlots(commands, this.#tensor, q, have, first);
+  last(
+    commands: Commands,
+    count: number,
+    reader?: SlotReader,
+  ): { readonly q: Tensor; readonly positions: Uint32Array } {
+    const some = this.#of(reader),
+      [{ seen }] = some,
+      w = this.window,
+      have = Math.min(count, w, seen),
+      first = (seen - have) % w;
+    const q = this.#joined(commands, some, ({ rows, q: all }) => {
+      const out = commands.make([rows.length, have, this.#dim]);
+      encodeSlots(commands, all, out, have, first);
+      return out;
+    });
     return { q, positions: Uint32Array.from({ length: have }, (_, i) => this.#positions[(first + i) % w]) };
+  }
+
+  #of(reader: SlotReader | undefined): readonly ReaderQueries[] {
+    return reader === undefined ? this.#readers : this.#readers.filter(({ rows }) => rows === reader.rows);
+  }
+
+  /** Returns what some readers have, joined to that of all heads where they are several. */
+  #joined(commands: Commands, some: readonly ReaderQueries[], of: (own: ReaderQueries) => Tensor): Tensor {
+    if (some.length === 1) return of(some[0]);
+    let all: Tensor | undefined;
+    for (const own of some) {
+      const part = of(own);
+      all ??= commands.make([this.#heads, ...part.shape.slice(1)]);
+      joinHeads(commands, part, all, own, this.#kvHeads);
+      if (part !== own.q) commands.free(part);
+    }
+    return all!; // there is a reader
   }
 
   /** Returns the positions that its queries are rotated by. */
@@ -120,19 +182,21 @@ export class DeviceRing {
       have = Math.min(this.#seen, this.window),
       rows = kept.map((row) => Uint32Array.from(row));
     const rotations = this.markRotations();
-    const each = (of: (slot: number, h: number) => number): number[][] =>
-      Array.from({ length: H }, (_, h) => Array.from({ length: have }, (__, slot) => of(slot, h)));
-    const to = each((slot, h) => {
-      const row = rows[Math.floor((h * kept.length) / H)];
-      return Math.max(0, next - row.length - 1 + countBelow(row, this.#positions[slot] + 1));
-    });
-    rotateRows(
-      turns,
-      { x: this.#tensor, form: 'f32', d: this.#tensor.shape[2] },
-      each((slot, h) => rotations[slot * H + h]),
-      to,
-    );
-    for (const [h, row] of to.entries()) for (const [slot, p] of row.entries()) rotations[slot * H + h] = p;
+    for (const own of this.#readers) {
+      const each = (of: (slot: number, h: number) => number): number[][] =>
+        Array.from(own.rows, (h) => Array.from({ length: have }, (__, slot) => of(slot, h)));
+      const to = each((slot, h) => {
+        const row = rows[Math.floor((h * kept.length) / H)];
+        return Math.max(0, next - row.length - 1 + countBelow(row, this.#positions[slot] + 1));
+      });
+      rotateRows(
+        turns,
+        { x: own.q, form: 'f32', d: this.#dim },
+        each((slot, h) => rotations[slot * H + h]),
+        to,
+      );
+      for (const [i, row] of to.entries()) for (const [slot, p] of row.entries()) rotations[slot * H + own.rows[i]] = p;
+    }
     this.changed();
   }
 
@@ -149,15 +213,15 @@ export class DeviceRing {
     return this.#rotations;
   }
 
-  /** Queries in the order of storage, `[H, w, d]`; those not yet written are undefined. */
-  get queries(): Tensor {
-    return this.#tensor;
+  /** Returns the queries of all heads in the order of storage, `[H, w, d]`; those not yet written are undefined. */
+  queries(commands: Commands): Tensor {
+    return this.#joined(commands, this.#readers, ({ q }) => q);
   }
 
   /** Returns its contents for a file, once `queries` have been read. */
   saved(queries: Float32Array): NonNullable<LayerSnapshot['ring']> {
-    const seen = this.#seen,
-      [H = 1, w = 1, d = 1] = this.#tensor.shape;
+    const { window: w } = this,
+      [seen, H, d] = [this.#seen, this.#heads, this.#dim];
     return {
       window: w,
       seen,
@@ -169,21 +233,30 @@ export class DeviceRing {
 
   /** Restores saved contents. */
   restore({ seen, queries, positions, rotations }: NonNullable<LayerSnapshot['ring']>): void {
-    const [H = 1, w = 1, d = 1] = this.#tensor.shape;
-    [this.#seen, this.#answered, this.#valid] = [seen, seen, 0];
-    this.#device.scope.commands.write(this.#tensor, swapped(queries, w, H, d), 0);
+    const { window: w } = this,
+      d = this.#dim,
+      all = swapped(queries, w, this.#heads, d);
+    for (const own of this.#readers) {
+      [own.seen, own.answered, own.valid] = [seen, seen, 0];
+      for (const [i, h] of own.rows.entries())
+        this.#device.scope.commands.write(own.q, all.subarray(h * w * d, (h + 1) * w * d), i * w * d);
+    }
     this.#positions.set(positions);
     if (rotations) this.markRotations().set(rotations);
   }
 
   fork(device: DeviceScope): DeviceRing {
-    const [heads = 1, w = 1, dim = 1] = this.#tensor.shape,
-      copy = new DeviceRing(w, heads, dim, device);
-    encodeSlots(device.scope.commands, this.#tensor, copy.#tensor, w);
-    encodeSlots(device.scope.commands, this.#lse, copy.#lse, w);
+    const { window: w } = this,
+      rows = this.#readers.map((own) => own.rows),
+      copy = new DeviceRing(w, rows, { kvHeads: this.#kvHeads, headDim: this.#dim }, device);
+    for (const [i, { q, lse, seen, answered, valid }] of this.#readers.entries()) {
+      const own = copy.#readers[i];
+      encodeSlots(device.scope.commands, q, own.q, w);
+      encodeSlots(device.scope.commands, lse, own.lse, w);
+      [own.seen, own.answered, own.valid] = [seen, answered, valid];
+    }
     copy.#positions.set(this.#positions);
     if (this.#rotations) copy.markRotations().set(this.#rotations);
-    [copy.#seen, copy.#answered, copy.#valid] = [this.#seen, this.#answered, this.#valid];
     return copy;
   }
 
@@ -194,7 +267,7 @@ export class DeviceRing {
     } = this.#device;
     ledger.release('rings', this.#bytes);
     ledger.free('rings', this.#bytes);
-    for (const x of [this.#tensor, this.#lse]) commands.free(x);
+    for (const { q, lse } of this.#readers) for (const x of [q, lse]) commands.free(x);
   }
 }
 

@@ -4,16 +4,23 @@ import type { AnySignal, Embeddings, Ops, Rope, Tensor, Tokens } from '@kv/core'
 import type { Commands } from '@kv/gpu';
 import { notRemembered, outputNormOf, statisticOf, sumRows, windowOf } from '@kv/engine';
 import type { ModelConfig } from '@kv/checkpoints';
-import type { AttentionCounters, CachePart, OutputNorm } from '@kv/engine';
+import type { AttentionCounters, CachePart, OutputNorm, SlotReader } from '@kv/engine';
 import { encodeAttention, encodeColumns, type DeviceAttention } from '../attention.ts';
 import { encodeOutputNorms, encodeSlots } from '../operations.ts';
 import { deviceForms } from '../wgsl/stored-rows.ts';
 import type { DeviceMatrix } from '../weights/device-matrix.ts';
+import { joinHeads, pickHeads } from './joined-heads.ts';
 import { addWaiting } from './layer-attention.ts';
 import type { DecodedParts } from './decoded-parts.ts';
 import type { DeviceCache } from './cache.ts';
 import type { DeviceLayer } from './layer.ts';
 import type { DeviceStates } from './states.ts';
+
+/** The output product's weight `[D, H * d]` of a layer, which may be one of several that read the same slots. */
+export interface LayerOutput {
+  readonly matrix: DeviceMatrix;
+  readonly reader?: SlotReader | undefined;
+}
 
 /** The data that signals are computed from. */
 export interface DeviceSignalSource {
@@ -27,8 +34,10 @@ export interface DeviceSignalSource {
   readonly rope: Rope;
   readonly embeddings: Embeddings;
   readonly counters: AttentionCounters;
-  /** Returns the output product's weight `[D, H * d]`. */
-  output(): DeviceMatrix;
+  /** The layer whose query heads signals are of, where several read its slots and not all of them are asked for. */
+  readonly reader?: SlotReader | undefined;
+  /** Returns the output products of all layers whose query heads signals are of. */
+  outputs(): readonly LayerOutput[];
   /** The commands that computations are recorded in, whose scope owns the results. */
   readonly commands: Commands;
   readonly ops: Ops;
@@ -86,18 +95,11 @@ const OFFERED = [
 ];
 
 function compute(signal: AnySignal, source: DeviceSignalSource): unknown {
-  const {
-      layer,
-      shared,
-      decoded,
-      tokens,
-      commands,
-      config: { queryHeads: H },
-    } = source,
+  const { layer, shared, decoded, tokens, commands, reader } = source,
     { cache, accumulated, block } = layer,
-    { heads: G } = cache,
+    { kvHeads: G } = layer.heads,
     n = cache.length;
-  const lengthsOf = (rows: number): { readonly lengths?: Tensor } =>
+  const lengthsOf: LengthsOf = (rows) =>
     cache.even
       ? {}
       : {
@@ -119,9 +121,11 @@ function compute(signal: AnySignal, source: DeviceSignalSource): unknown {
   };
   const sums = (rows: typeof accumulated): Tensor => {
     const wanted = sumRows(signal);
-    if (!rows || (wanted === 'query' && rows.rows < H)) throw notRemembered(signal);
+    if (!rows || (wanted === 'query' && rows.rows < layer.heads.queryHeads)) throw notRemembered(signal);
     if (rows === accumulated) settleSums(source);
-    const all = { ...rows.dense(commands, n), ...lengthsOf(rows.rows) };
+    const every = rows.dense(commands, n),
+      some = reader && rows.rows === reader.all ? pickHeads(commands, every, reader, G) : every,
+      all = { ...some, ...lengthsOf(some.shape[0]) };
     return wanted === 'kv' && rows.rows > G ? source.ops.groupRows('sum', all, G) : all;
   };
   if (isState(signal))
@@ -131,8 +135,9 @@ function compute(signal: AnySignal, source: DeviceSignalSource): unknown {
       n,
       tokens.ids.length,
       lengthsOf(G).lengths,
+      reader,
     );
-  if (windowOf(signal) > 0) return ofWindow(signal, source, lengthsOf(H));
+  if (windowOf(signal) > 0) return ofWindow(signal, source, lengthsOf);
   if (isDecoded(signal, cache)) return { ...decoded.read(cache, signal.id as CachePart), ...lengthsOf(G) };
   switch (signal.id) {
     case 'keys':
@@ -148,7 +153,7 @@ function compute(signal: AnySignal, source: DeviceSignalSource): unknown {
     case 'embeddings':
       return source.embeddings;
     case 'values.output':
-      return { ...outputNormsOf(source, outputNormOf(signal)), ...lengthsOf(H) };
+      return outputNormsOf(source, outputNormOf(signal), lengthsOf);
     case 'attention.accumulated':
       return sums(accumulated);
     case 'attention.block':
@@ -158,10 +163,23 @@ function compute(signal: AnySignal, source: DeviceSignalSource): unknown {
   }
 }
 
+/** Returns the lengths of rows of a cache's heads, where they differ. */
+type LengthsOf = (rows: number) => { readonly lengths?: Tensor };
+
 /** Returns |v W_O|_p of every slot's value, `[H, n]`. */
-function outputNormsOf({ layer: { cache }, commands, ops, output }: DeviceSignalSource, p: OutputNorm): Tensor {
-  const sums = encodeOutputNorms(commands, cache, output(), cache.length, p);
-  return p === 1 ? sums : ops.map('sqrt', sums);
+function outputNormsOf(
+  { layer: { cache, heads }, commands, ops, outputs }: DeviceSignalSource,
+  p: OutputNorm,
+  lengthsOf: LengthsOf,
+): Tensor {
+  const parts = outputs().map(({ matrix, reader }) => ({
+      part: encodeOutputNorms(commands, cache, matrix, cache.length, p),
+      reader,
+    })),
+    [{ part: first }] = parts,
+    sums = parts.length > 1 ? commands.make([heads.queryHeads, cache.length]) : first;
+  for (const { part, reader } of parts) if (reader) joinHeads(commands, part, sums, reader, cache.heads);
+  return { ...(p === 1 ? sums : ops.map('sqrt', sums)), ...lengthsOf(sums.shape[0]) };
 }
 
 /** Records the addition of the pending decoded query, if any, to the layer's running sums. */
@@ -171,24 +189,25 @@ export function settleSums({
   index,
   commands,
 }: Pick<DeviceSignalSource, 'layer' | 'config' | 'index' | 'commands'>): void {
-  const { waiting } = layer;
-  if (waiting) addWaiting(commands, layer, attentionOf(layer, config, index, waiting.past, waiting.past));
+  const { waiting, heads } = layer;
+  if (!waiting) return;
+  const q = { ...waiting.past, shape: [heads.queryHeads, 1, heads.headDim] };
+  addWaiting(commands, layer, attentionOf(layer, config, index, q, waiting.past));
 }
 
 /** Returns the attention of queries at `positions [m]` over a layer's current cache. */
 export function attentionOf(
   { cache, sinks }: DeviceLayer,
-  config: ModelConfig,
+  config: Pick<ModelConfig, 'attention'>,
   index: number,
   q: Tensor,
   rows: Tensor,
 ): DeviceAttention {
   const {
-      queryHeads: heads,
       attention: { windows, scale, softcap },
     } = config,
     window = windows[index] ?? Infinity,
-    [, m = 0] = q.shape;
+    [heads = 0, m = 0] = q.shape;
   const { heads: kvHeads, headDim, form, keys, values, positions, lengths, capacity, length: slots } = cache;
   return {
     m,
@@ -218,22 +237,22 @@ export function attentionOf(
  */
 function ofWindow(
   signal: AnySignal,
-  { layer, index, config, counters, commands }: DeviceSignalSource,
-  lengths: { readonly lengths?: Tensor },
+  { layer, index, config, counters, commands, reader }: DeviceSignalSource,
+  lengthsOf: LengthsOf,
 ): Tensor {
   const { ring, cache } = layer,
     w = windowOf(signal);
   if (!ring || ring.window < w) throw notRemembered(signal);
-  const { q, positions } = ring.last(commands, w),
+  const { q, positions } = ring.last(commands, w, reader),
     count = positions.length;
   if (signal.id === 'queries') return q;
   const of = statisticOf(signal),
-    columns = commands.make([config.queryHeads, cache.length]);
+    columns = commands.make([q.shape[0], cache.length]);
   counters.statistics++;
   const a = attentionOf(layer, config, index, q, commands.upload(positions, [count, 1])),
-    lse = ring.lse(commands, count),
+    lse = ring.lse(commands, count, reader),
     attended = lse ? { out: lse, lseAt: 0, last: count } : encodeAttention(commands, a, { last: count });
   encodeColumns(commands, a, attended, columns, { ...(of && { of }), over: of === 'max' ? 1 : count });
   for (const x of [q, a.rows, attended.out]) commands.free(x);
-  return { ...columns, ...lengths };
+  return { ...columns, ...lengthsOf(columns.shape[0]) };
 }

@@ -36,9 +36,17 @@ export class DeviceSlotRows {
     this.#count(length);
   }
 
-  /** Sets the first columns to those of `[rows, slots]`. */
-  write(values: Tensor): void {
-    encodeSlots(this.#device.scope.commands, values, this.#tensor, values.shape[1]);
+  /**
+   * Sets the first columns to those of `[rows, slots]`.
+   * @param join puts values of some rows into those of all, `[rows, slots]` @defaultValue values are of all rows
+   */
+  write(values: Tensor, join?: (values: Tensor, all: Tensor) => void): void {
+    const { commands } = this.#device.scope,
+      slots = values.shape[1];
+    const all = join ? this.dense(commands, slots) : values;
+    join?.(values, all);
+    encodeSlots(commands, all, this.#tensor, slots);
+    if (join) commands.free(all);
   }
 
   /** Restores saved numbers `[rows, slots]`. */

@@ -23,9 +23,9 @@ export async function snapshot(caches: DeviceState): Promise<CacheSnapshot> {
     };
     const parts = layers.map((layer, index): (() => LayerSnapshot) => {
       settleSums({ layer, config, index, commands });
-      const { cache, ring, accumulated, block, aligned } = layer,
+      const { cache, ring, accumulated, block, aligned, heads } = layer,
         slots = cache.saved(numbers),
-        queries = ring && numbers(ring.queries),
+        queries = ring && numbers(ring.queries(commands)),
         own = states(layer.states);
       const [all, newest] = [accumulated, block].map((rows) => rows && numbers(rows.dense(commands, cache.length)));
       return () => ({
@@ -33,7 +33,7 @@ export async function snapshot(caches: DeviceState): Promise<CacheSnapshot> {
         aligned,
         ring: ring?.saved(queries!()), // read where there is a ring
         // `all` is of it
-        accumulated: all && { rows: accumulated!.rows === config.queryHeads ? 'query' : 'kv', sums: all() },
+        accumulated: all && { rows: accumulated!.rows === heads.queryHeads ? 'query' : 'kv', sums: all() },
         block: newest?.(),
         states: own(),
         slots: slots(),

@@ -5,10 +5,12 @@ import { encodeAttention } from '../attention.ts';
 import { encodeEmbedding } from '../operations.ts';
 import { carry } from './carry.ts';
 import type { DeviceState } from './device-state.ts';
+import { finishRows } from './finish-rows.ts';
 import { hiddenFrom, hiddenSlots, type ViewChecks } from './hidden-slots.ts';
 import { outputOf } from './output.ts';
 import { gateOutputs } from './output-gate.ts';
 import { chunkOf } from './token-chunk.ts';
+import { ofReader } from './pass.ts';
 import { attentionOf } from './signals.ts';
 
 /**
@@ -27,7 +29,8 @@ export function speculativeSteps(caches: DeviceState): SpeculativeSteps {
         policy.hooks('view').some(({ needs }) => needs.length > 0) ||
         policy.hooks('step').length > 0 ||
         movesTogether(policy);
-      if (hostTakesPart || !caches.shared.empty) return 0;
+      // rows of a table in the model's file are read by ids that the host knows
+      if (hostTakesPart || caches.decoder.perLayer || !caches.shared.empty) return 0;
       return Math.min(
         caches.context.window - nextRotation(),
         caches.slots.tokensUntilFreed,
@@ -38,10 +41,11 @@ export function speculativeSteps(caches: DeviceState): SpeculativeSteps {
       const scope = caches.open(),
         { commands } = scope,
         {
-          decoder: { layers: prepared, head, embedding, rows },
+          decoder,
           context: { model, progress },
         } = caches,
         { config } = model,
+        { head, embedding, rows } = decoder,
         position = progress.length + inFlight,
         checks: ViewChecks[number][] = [];
       try {
@@ -49,28 +53,24 @@ export function speculativeSteps(caches: DeviceState): SpeculativeSteps {
         const matrix = head.matrix(embedding!),
           { tensor } = encodeEmbedding(commands, id.tensor, 1, matrix, config.embeddingScale),
           part = chunkOf(caches, commands, Uint32Array.of(position), tensor);
-        const counted = [rows.qkv, rows.output, rows.gateUp, rows.down];
-        for (const [index, { kind, at: l }] of caches.kept.all.entries()) {
-          const { project, finish } = prepared[index];
+        for (const [index, { kind, at: l, reader }] of caches.kept.all.entries()) {
+          const { project } = decoder.layers[index];
           if (kind === 'state') {
             const [given] = project.encode(commands, [part.x], 1) as [Tensor],
               mixed = carry(caches, commands, index, given, 1, { ahead: true }),
-              [x] = finish.encode(commands, [part.x, mixed], 1) as [Tensor];
-            for (const spent of [given, mixed, part.x]) commands.free(spent);
+              x = finishRows(decoder, commands, index, part, mixed);
+            commands.free(given);
             part.x = x;
-            for (const count of counted) count[index]++;
+            rows.qkv[index]++;
             continue;
           }
           const layer = caches.layers[l],
-            [q, k, v, gate] = project.encode(commands, [part.x], 1, part.angles(index)) as [
-              Tensor,
-              Tensor,
-              Tensor,
-              Tensor?,
-            ];
-          layer.cache.write(k, v, part.positions);
-          const at = caches.slots.layerContext(l, active, inFlight + 1),
-            hidden = hiddenSlots(active.policy, 'decode', at, caches.reader(l, scope), scope, () => {}); // views without signals have no state
+            [q, ...others] = project.encode(commands, [part.x], 1, part.angles(index)),
+            keysValues = kind === 'slots' ? others.slice(0, 2) : [],
+            gate = others.at(keysValues.length) as Tensor | undefined;
+          if (kind === 'slots') layer.cache.write(others[0], others[1], part.positions);
+          const at = ofReader(caches.slots.layerContext(l, active, inFlight + 1), reader),
+            hidden = hiddenSlots(active.policy, 'decode', at, caches.reader(l, scope, reader), scope, () => {}); // views without signals have no state
           checks.push(...hidden.checks);
           const { out } = encodeAttention(commands, {
             ...attentionOf(layer, slotModel(config), l, q, part.positions),
@@ -78,10 +78,10 @@ export function speculativeSteps(caches: DeviceState): SpeculativeSteps {
             slots: layer.cache.length + inFlight + 1,
           });
           const gated = gateOutputs(commands, out, gate),
-            [x] = finish.encode(commands, [part.x, gated], 1) as [Tensor];
-          for (const spent of [q, k, v, gated, part.x]) commands.free(spent);
+            x = finishRows(decoder, commands, index, part, gated);
+          for (const spent of [q, ...keysValues]) commands.free(spent);
           part.x = x;
-          for (const count of counted) count[index]++;
+          rows.qkv[index]++;
         }
         return outputOf({ caches, scope, checks }, part.x, 1, position + 1);
       } catch (error) {
@@ -97,8 +97,8 @@ export function speculativeSteps(caches: DeviceState): SpeculativeSteps {
       for (const { cache } of caches.layers) {
         cache.join(1, at, rotations);
         progress.countSlots(cache.length);
-        counters.fused++;
       }
+      counters.fused += caches.kept.all.filter(({ kind }) => kind !== 'state').length;
       caches.states.commit();
       progress.text.push(token);
     },

@@ -1,8 +1,9 @@
 import { KvError } from '@kv/core';
 import type { State, StateSpec, Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
-import type { StoredState } from '@kv/engine';
+import type { SlotReader, StoredState } from '@kv/engine';
 import type { DeviceScope } from './device-scope.ts';
+import { joinHeads, pickHeads } from './joined-heads.ts';
 import { DeviceSlotRows } from './slot-rows.ts';
 
 /** Rows of each kind of state. */
@@ -24,17 +25,30 @@ export class DeviceStates {
 
   /**
    * Returns the state with room for `slots` slots and `positions` positions; `lengths` of the slots where heads differ.
+   * @param reader whose rows to return of a state of query heads @defaultValue all
    */
-  read(commands: Commands, signal: State, slots: number, positions: number, lengths?: Tensor): Tensor {
+  read(
+    commands: Commands,
+    signal: State,
+    slots: number,
+    positions: number,
+    lengths?: Tensor,
+    reader?: SlotReader,
+  ): Tensor {
     const { rows, spec } = this.#entry(signal, slots, positions),
-      tensor = rows.dense(commands, rows.length);
+      all = rows.dense(commands, rows.length),
+      tensor = reader && spec.rows === 'query' ? pickHeads(commands, all, reader, this.#shape.kv) : all;
     return spec.kind === 'slot' && lengths ? { ...tensor, lengths } : tensor;
   }
 
-  /** Replaces the state by `[rows, columns]`. */
-  write(signal: State, values: Tensor): void {
+  /**
+   * Replaces the state by `[rows, columns]`.
+   * @param reader whose rows of a state of query heads these are @defaultValue all
+   */
+  write(signal: State, values: Tensor, reader?: SlotReader): void {
     const [rows = 1, columns = 1] = values.shape,
-      want = this.#shape[signal.state.rows];
+      some = signal.state.rows === 'query' ? reader : undefined,
+      want = some?.rows.length ?? this.#shape[signal.state.rows];
     if (rows !== want)
       throw new KvError(
         signal.as,
@@ -42,7 +56,10 @@ export class DeviceStates {
       );
     const entry = this.#entry(signal, columns, columns);
     entry.rows.grow(columns);
-    entry.rows.write(values);
+    entry.rows.write(
+      values,
+      some && ((part, all) => joinHeads(this.#device.scope.commands, part, all, some, this.#shape.kv)),
+    );
   }
 
   /** The per-slot states, which are compacted with the cache. */

@@ -1,7 +1,9 @@
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
 import { expectIds } from '@kv/engine';
+import type { Decoder } from '@kv/engine';
 import { concatArrays } from '@kv/checkpoints';
+import type { DeviceRunnable } from '../engine.ts';
 import { encodeEmbedding, type DeviceAngles } from '../operations.ts';
 import type { DeviceState } from './device-state.ts';
 
@@ -19,6 +21,8 @@ export interface TokenChunk {
   /** Returns a layer's rotary angles, if it has any: uploaded once for all layers with equal rotary settings. */
   angles(layer: number): DeviceAngles | undefined;
   x: Tensor;
+  /** What each layer takes of the tokens in addition to x, `[m, layers * P]`, where the model has such inputs. */
+  readonly layerInputs?: Tensor | undefined;
 }
 
 /** Uploads the layers' rotary angles, each rope once: positions of one caches, then those of the next. */
@@ -66,36 +70,57 @@ export function chunkOf(caches: DeviceState, commands: Commands, at: Uint32Array
   };
 }
 
+/**
+ * Records what each layer takes of tokens in addition to their embeddings x `[m, D]`, once the tokens' rows were read from
+ * the model's file; undefined where the model has no such inputs.
+ */
+export async function recordLayerInputs(
+  { perLayer }: Decoder<DeviceRunnable>,
+  commands: Commands,
+  ids: ArrayLike<number>,
+  x: Tensor,
+): Promise<Tensor | undefined> {
+  if (!perLayer) return undefined;
+  const rows = await perLayer.rows(ids),
+    given = commands.upload(rows, [ids.length, rows.length / ids.length]),
+    [inputs] = perLayer.program.encode(commands, [x, given], ids.length);
+  commands.free(given);
+  return inputs;
+}
+
 /** Records the embedding of ids, of the tokens from position `first` on, in chunks of `TOGETHER`. */
-export function embedFrom(
+export async function embedFrom(
   caches: DeviceState,
   commands: Commands,
   ids: readonly number[],
   first: number,
-): TokenChunk[] {
+): Promise<TokenChunk[]> {
   const {
-      decoder: { head, embedding },
+      decoder,
       context: {
         model: { config },
       },
     } = caches,
-    matrix = head.matrix(embedding!); // the device's programs give no rows back, so the decoder has it
-  return Array.from({ length: Math.ceil(ids.length / TOGETHER) }, (_, i) => {
-    const some = Uint32Array.from(ids.slice(i * TOGETHER, (i + 1) * TOGETHER)),
+    matrix = decoder.head.matrix(decoder.embedding!), // the device's programs give no rows back, so the decoder has it
+    chunks: TokenChunk[] = [];
+  for (let from = 0; from < ids.length; from += TOGETHER) {
+    const some = Uint32Array.from(ids.slice(from, from + TOGETHER)),
       tokens = commands.upload(some, [some.length]),
-      { tensor } = encodeEmbedding(commands, tokens, some.length, matrix, config.embeddingScale);
+      { tensor } = encodeEmbedding(commands, tokens, some.length, matrix, config.embeddingScale),
+      at = some.map((_, j) => first + from + j);
     commands.free(tokens);
-    return chunkOf(
-      caches,
-      commands,
-      some.map((_, j) => first + i * TOGETHER + j),
-      tensor,
-    );
-  });
+    const layerInputs = await recordLayerInputs(decoder, commands, some, tensor);
+    chunks.push({ ...chunkOf(caches, commands, at, tensor), layerInputs });
+  }
+  return chunks;
 }
 
 /** Records the embedding of ids, the next tokens of a sequence. @throws KvError for an invalid id */
-export function recordEmbedding(caches: DeviceState, commands: Commands, ids: readonly number[]): TokenChunk[] {
+export async function recordEmbedding(
+  caches: DeviceState,
+  commands: Commands,
+  ids: readonly number[],
+): Promise<TokenChunk[]> {
   expectIds(ids, caches.context.model.config.vocab);
   return embedFrom(caches, commands, ids, caches.context.progress.length);
 }
