@@ -105,7 +105,7 @@ describe.each(names)('%s', (name) => {
           for (const [i, row] of logits.entries())
             expect(relative(row, want[prompt - 1 + i]), `token ${prompt - 1 + i}`).toBeLessThan(2e-5);
         }),
-        { numRuns: 12 },
+        { numRuns: 9 },
       );
     },
   );
@@ -134,7 +134,7 @@ describe.each(names)('%s', (name) => {
                 } else expect(reached).toEqual(left);
               }
         }),
-        { numRuns: 12 },
+        { numRuns: 9 },
       );
     },
   );
@@ -261,7 +261,7 @@ describe('early tokens that a layer freezes', () => {
           for (const [t, row] of want.entries()) expect(relative(got[t], row)).toBeLessThan(most);
         },
       ),
-      { numRuns: 12 },
+      { numRuns: 9 },
     );
   });
 
