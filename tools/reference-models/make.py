@@ -168,7 +168,7 @@ CONFIGS = {
     # each layer's own; windows shorter than a block. A model that reads images and sound as published, and its text alone, with a head of its own.
     "gemma4": Gemma4Config(
         text_config=dict(GEMMA4, num_attention_heads=4, num_key_value_heads=1, num_kv_shared_layers=5, use_double_wide_mlp=True, hidden_size_per_layer_input=12,
-                         vocab_size_per_layer_input=64, final_logit_softcapping=30.0),
+                         vocab_size_per_layer_input=64, final_logit_softcapping=30.0, use_bidirectional_attention="vision"),
         vision_config=dict(hidden_size=8, intermediate_size=12, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=2, head_dim=4, position_embedding_size=16, patch_size=2),
     ),
     "gemma4-unshared": Gemma4TextConfig(
@@ -177,7 +177,6 @@ CONFIGS = {
     # 31B's kind: values of keys, and other KV heads, in layers without a window; no inputs of layers
     "gemma4-keys": Gemma4TextConfig(
         **GEMMA4, num_attention_heads=6, num_key_value_heads=3, num_global_key_value_heads=2, attention_k_eq_v=True, hidden_size_per_layer_input=0, final_logit_softcapping=30.0,
-        use_bidirectional_attention="vision",
     ),
     # Experts in MXFP4, as gpt-oss is published.
     "gpt_oss": GptOssConfig(

@@ -155,6 +155,26 @@ describe.skipIf(!gpu)('a model on the device', () => {
   );
 
   it(
+    'passes layers that read the slots of others or take inputs of their own as planned',
+    () =>
+      onDevice(async (model) => {
+        const shape = await shapeCosts(planGpu(), model.config),
+          planned = await shape.prefill(ids.length);
+        expect(await prefilled(model, {})).toEqual([planned.dispatches, planned.bytes]);
+        const policy = policyOf('h2oCaote'),
+          compiled = compile(policy),
+          { score, select, compact } = (await predict(compiled, model.config, ids.length, BUDGET, 'f32')).device!,
+          event = less(
+            await prefilled(model, { policy, budget: BUDGET }),
+            await prefilled(model, { policies: [policy] }),
+          ),
+          want = [score, select, compact].reduce(sum);
+        expect(event).toEqual([want.dispatches, want.bytes]);
+      }, 'gemma4'),
+    300_000,
+  );
+
+  it(
     'adds running sums, and what views choose and hide, to a decoded token as planned',
     () =>
       onDevice(async (model) => {

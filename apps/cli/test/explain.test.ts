@@ -54,6 +54,28 @@ test.each([
   },
 );
 
+test('layers that read the slots of another are named, and what a score counts', async () => {
+  const model = fixture('gemma4'),
+    said = await kv(['explain', 'tova', '--model', model, '--length', '60', '--budget', '25%'], { columns: 1000 }),
+    traced = await kv([
+      'trace',
+      '--model',
+      model,
+      '--prompt',
+      'the cat, a thing',
+      '--policy',
+      'tova',
+      '--budget',
+      '50%',
+    ]);
+  expect(said.stdout).toContain(
+    '3 of 8 layers keep slots, and the policy sees these alone: layers 3-4 and 6 read the slots of layer 1; layers 5 and 7 read the slots of layer 2; a score counts the queries of all that read a slot',
+  );
+  expect(traced.stdout).toContain(
+    'The layers counted here are the 3 of 8 that keep slots; layers 3-4 and 6 read the slots of layer 1; layers 5 and 7 read the slots of layer 2.',
+  );
+});
+
 test.each([
   ['llama', 'f32', 'levels(f16=0.25,q8=0.75)'],
   ['llama', 'q8', 'levels(f16=0.25,q8=0.75)'],

@@ -54,18 +54,20 @@ test.each(Object.entries(digests))('%s: ids of 10,000 odd strings are those of t
 });
 
 test.each([
-  ['lfm2', '<|startoftext|>', '<|im_end|>'],
-  ['qwen35', '<|endoftext|>', '<|im_end|>'],
-])('the same from a GGUF file of %s', (name, begins, ends) => {
+  ['lfm2', 'gpt2', '<|startoftext|>', '<|im_end|>'],
+  ['qwen35', 'gpt2', '<|endoftext|>', '<|im_end|>'],
+  ['gemma', 'gemma4', '<s>', '</s>'], // Gemma 4 has the tokenizer of Gemma 3, in files with merges
+])('the same from a GGUF file of %s, whose model is %s', (name, kind, begins, ends) => {
   const { added_tokens: added, model } = json(name),
     ids = { ...model.vocab, ...Object.fromEntries(added.map(({ id, content }) => [content, id])) },
     tokens = Object.keys(ids).sort((one, other) => ids[one] - ids[other]),
     types = tokens.map((content) => {
       const token = added.find((each) => each.content === content);
-      return token === undefined ? 1 : token.special ? 3 : 4;
+      if (token === undefined) return kind === 'gemma4' && /^<0x..>$/.test(content) ? 6 : 1;
+      return token.special ? 3 : 4;
     });
   const metadata = new Map<string, unknown>([
-    ['tokenizer.ggml.model', 'gpt2'],
+    ['tokenizer.ggml.model', kind],
     ['tokenizer.ggml.pre', name],
     ['tokenizer.ggml.tokens', tokens],
     ['tokenizer.ggml.token_type', types],

@@ -20,7 +20,8 @@ test('attention is the float64 softmax, with any mask, bound, scale and soft cap
       option(0.5, 50),
       fc.infiniteStream(fc.boolean()),
       fc.boolean(),
-      async (one, kind, bound, scale, softcap, bits, folded) => {
+      fc.boolean(),
+      async (one, kind, bound, scale, softcap, bits, folded, shared) => {
         const { cache, heads, q, queryPositions, H, n } = one,
           rows = { none: 0, one: 1, kv: cache.heads, query: H }[kind];
         const mask = Uint8Array.from({ length: rows * n }, () => (bits.next().value === true ? 1 : 0));
@@ -38,22 +39,28 @@ test('attention is the float64 softmax, with any mask, bound, scale and soft cap
             ),
           );
         const fold = folded ? H / cache.heads : 1,
-          stats = { stride: n, columnSum: new Float32Array((H / fold) * n), columnMax: new Float32Array(H * n) };
+          // heads of one of two layers, in turn
+          among = shared ? { all: 2 * H, rows: Uint32Array.from({ length: H }, (_, h) => 2 * h + 1) } : undefined,
+          all = among?.all ?? H,
+          columns = (rows: number): Float32Array => new Float32Array(rows * n),
+          own = (of: Float32Array): Float32Array =>
+            of.length === 2 * H * n ? of.filter((_, i) => Math.floor(i / n) % 2 === 1) : of,
+          stats = { stride: n, among, columnSum: columns(folded ? cache.heads : all), columnMax: columns(all) };
         close(
           await graphs({ q, queryPositions, cache, visible, stats, ...how }),
           outputs(want, heads, cache.headDim).data,
         );
         const sums = column((a, b) => a + b);
         close(
-          stats.columnSum,
-          Array.from(stats.columnSum, (_, i) =>
+          own(stats.columnSum),
+          Array.from(own(stats.columnSum), (_, i) =>
             Array.from({ length: fold }, (__, r) => sums[(Math.floor(i / n) * fold + r) * n + (i % n)]).reduce(
               (a, b) => a + b,
               0,
             ),
           ),
         );
-        close(stats.columnMax, column(Math.max));
+        close(own(stats.columnMax), column(Math.max));
       },
     ),
     { numRuns: 60 },

@@ -75,6 +75,7 @@ export function oracleLogits(
   const type = config.model_type as string,
     w = type.startsWith('lfm') || type === 'granitemoehybrid' || text !== undefined ? asLlama(weights, type) : weights,
     gemma = type.startsWith('gemma'),
+    gemma4 = type === 'gemma4_text',
     granite = type.startsWith('granite'),
     qwen35 = type.startsWith('qwen3_5'),
     olmo = type === 'olmo2' || type === 'olmo3',
@@ -83,9 +84,15 @@ export function oracleLogits(
     plain = gemma ? Math.sqrt(n('hidden_size')) : granite ? n('embedding_multiplier') : 1,
     joined = granite ? n('residual_multiplier') : 1,
     H = n('num_attention_heads'),
-    G = n('num_key_value_heads'),
     D = n('hidden_size'),
-    d = n('head_dim', D / H);
+    L = n('num_hidden_layers'),
+    own = config.per_layer_config as Readonly<Record<string, Json>> | undefined,
+    of = (l: number, name: string, fallback?: number): number => (own?.[l]?.[name] ?? n(name, fallback)) as number,
+    firstShared = L - n('num_kv_shared_layers', 0),
+    kinds = config.layer_types as string[] | undefined,
+    /** The layer whose keys and values a layer reads. */
+    readsOf = (l: number): number => (l < firstShared ? l : kinds!.lastIndexOf(kinds![l], firstShared - 1)),
+    P = n('hidden_size_per_layer_input', 0);
   const times = (name: string, x: Vector, from = 0, rows = w[`${name}.weight`].shape[0]): number[] => {
     const bias = w[`${name}.bias`]?.data;
     return Array.from(
@@ -95,20 +102,23 @@ export function oracleLogits(
         (bias?.[from + r] ?? 0),
     );
   };
+  const unit = (x: Vector): number[] =>
+    x.map((v) => v / Math.sqrt(dot(x, x) / x.length + n('rms_norm_eps', n('norm_eps'))));
   const norm = (name: string, x: Vector): number[] =>
-    x.map(
+    unit(x).map(
       (v, i) =>
-        (v / Math.sqrt(dot(x, x) / x.length + n('rms_norm_eps', n('norm_eps')))) *
-        (w[`${name}.weight`].data[i] + (gemma || (qwen35 && !name.endsWith('linear_attn.norm')) ? 1 : 0)),
+        v *
+        (w[`${name}.weight`].data[i] + ((gemma && !gemma4) || (qwen35 && !name.endsWith('linear_attn.norm')) ? 1 : 0)),
     );
   /** Normalises q or k, each head or all of a token's heads together, if the checkpoint has a gain for them. */
-  const headNorm = (name: string, heads: readonly Vector[]): readonly Vector[] => {
+  const headNorm = (name: string, heads: readonly Vector[], d: number): readonly Vector[] => {
     const gain = w[`${name}.weight`];
     if (gain === undefined) return heads;
     return gain.data.length === d ? heads.map((head) => norm(name, head)) : chunk(norm(name, heads.flat()), d);
   };
   const ropes = config.rope_parameters as Readonly<Record<string, Json>>,
     turns = (l: number): ((x: Vector, position: number) => readonly number[]) => {
+      const d = of(l, 'head_dim', D / H);
       const listed = (config.layer_rope_theta as number[] | undefined)?.[l];
       if (listed === 0 || (type === 'granitemoehybrid' && config.position_embedding_type !== 'rope'))
         return (head) => head;
@@ -136,8 +146,26 @@ export function oracleLogits(
   let x: number[][] = ids.map((id) =>
     w['model.embed_tokens.weight'].data.slice(id * D, (id + 1) * D).map((v) => v * plain),
   );
+  /** What each layer takes of each token, from the embedding and a table. */
+  const given =
+    P === 0
+      ? []
+      : x.map((row, t) => {
+          const told = chunk(times('model.per_layer_model_projection', row), P).map((part) =>
+              norm(
+                'model.per_layer_projection_norm',
+                part.map((v) => v / Math.sqrt(D)),
+              ),
+            ),
+            known = chunk(w['model.embed_tokens_per_layer.weight'].data.slice(ids[t] * L * P, (ids[t] + 1) * L * P), P);
+          return told.map((part, l) => part.map((v, i) => (v + known[l][i] * Math.sqrt(P)) / Math.SQRT2));
+        });
+  const all: (readonly { readonly k: readonly Vector[]; readonly v: readonly Vector[] }[])[] = [];
   let below: readonly { readonly k: readonly Vector[]; readonly v: readonly Vector[] }[] = [];
-  for (let l = 0; l < n('num_hidden_layers'); l++) {
+  for (let l = 0; l < L; l++) {
+    const d = of(l, 'head_dim', D / H),
+      G = of(l, 'num_key_value_heads'),
+      shared = all[readsOf(l)];
     const at = (name: string): string => `model.layers.${l}.${name}`;
     const turn = turns(l);
     const fused = w[`${at('self_attn.qkv_proj')}.weight`] !== undefined,
@@ -183,22 +211,33 @@ export function oracleLogits(
                   : times(at(`self_attn.${name}_proj`), y),
                 d,
               );
-            const [wide, k, v] = [part('q', 0, H), part('k', H, G), part('v', H + G, G)],
+            const wide = part('q', 0, H),
               q = qwen35 ? wide.filter((_, i) => i % 2 === 0) : wide;
+            const told = (): { readonly k: readonly Vector[]; readonly v: readonly Vector[] } => {
+              const k = part('k', H, G),
+                v = gemma4 && w[`${at('self_attn.v_proj')}.weight`] === undefined ? k : part('v', H + G, G);
+              return {
+                k: headNorm(at('self_attn.k_norm'), k, d).map((head) => turn(head, t)),
+                v: gemma4 ? v.map(unit) : v,
+              };
+            };
             return {
               gate: qwen35
                 ? wide.filter((_, i) => i % 2 === 1)
                 : config.use_attention_gate === true
                   ? times(at('self_attn.g_proj'), y).map((gate) => Array.from({ length: d }, () => gate))
                   : [],
-              q: headNorm(at('self_attn.q_norm'), q).map((head) => turn(head, t).map((v) => v * grown(t))),
-              k: headNorm(at('self_attn.k_norm'), k).map((head) => turn(head, t)),
-              v,
+              q: headNorm(at('self_attn.q_norm'), q, d).map((head) => turn(head, t).map((v) => v * grown(t))),
+              ...(shared ? { k: shared[t].k, v: shared[t].v } : told()),
               ...(copies && frozen(l, t) && { k: below[t].k, v: below[t].v }),
             };
           });
-    if (!convolved && !linear && !spaced) below = heads;
-    const scale = granite ? n('attention_multiplier') : 1 / Math.sqrt(gemma ? n('query_pre_attn_scalar') : d);
+    if (!convolved && !linear && !spaced) below = all[l] = heads;
+    const scale = gemma4
+      ? 1
+      : granite
+        ? n('attention_multiplier')
+        : 1 / Math.sqrt(gemma ? n('query_pre_attn_scalar') : d);
     x = x.map((row, t) => {
       if (frozen(l, t)) return row;
       const attend = (): number[] =>
@@ -237,7 +276,7 @@ export function oracleLogits(
         up = ffn ? times(at('mlp.gate_up_proj'), z, ffn, ffn) : times(at('mlp.up_proj'), z);
       const act = (v: number): number =>
         gemma ? (v / 2) * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (v + 0.044715 * v * v * v))) : v / (1 + Math.exp(-v));
-      return add(
+      const fed = add(
         y,
         after(
           'post_feedforward_layernorm',
@@ -247,6 +286,11 @@ export function oracleLogits(
           ),
         ),
       );
+      const joinedInput = given[t] && times(at('per_layer_input_gate'), fed).map((v, i) => act(v) * given[t][l][i]),
+        out = joinedInput
+          ? add(fed, norm(at('post_per_layer_input_norm'), times(at('per_layer_projection'), joinedInput)))
+          : fed;
+      return out.map((v) => v * (w[at('layer_scalar')]?.data[0] ?? 1));
     });
   }
   const head = config.tie_word_embeddings === true ? 'model.embed_tokens' : 'lm_head';
@@ -363,20 +407,15 @@ const renamed = [
 /** Returns rotary position embedding with the scaling that config.json names. */
 function rotation(config: Json, rope: Json, d: number, length: number): (x: Vector, position: number) => number[] {
   const n = (name: string): number => rope[name] as number;
-  const rotary = d * ((rope.partial_rotary_factor as number | undefined) ?? 1),
+  const part = (rope.partial_rotary_factor as number | undefined) ?? 1,
+    rotary = rope.rope_type === 'proportional' ? d : d * part,
     half = rotary / 2,
     plain = Array.from({ length: half }, (_, i) => n('rope_theta') ** ((-2 * i) / rotary));
   let [frequencies, size] = [plain, 1];
   if (rope.rope_type === 'proportional') {
-    const turning = Math.floor((d * n('partial_rotary_factor')) / 2);
-    return rotation(
-      config,
-      { ...rope, rope_type: 'listed', partial_rotary_factor: 1, turning, factor: rope.factor ?? 1 },
-      d,
-      length,
-    );
+    const turning = Math.floor((part * d) / 2);
+    frequencies = plain.map((f, i) => (i < turning ? f / ((rope.factor as number | undefined) ?? 1) : 0));
   }
-  if (rope.rope_type === 'listed') frequencies = plain.map((f, i) => (i < n('turning') ? f / n('factor') : 0));
   if (rope.rope_type === 'linear') frequencies = plain.map((f) => f / n('factor'));
   if (rope.rope_type === 'llama3') {
     const original = n('original_max_position_embeddings');

@@ -139,7 +139,7 @@ export class BatchedDecode {
     try {
       const ids = requests.map(({ id }) => id),
         x = this.#decoder.embed(ids),
-        inputs = await layerInputs(this.#decoder, ids, x);
+        inputs = await this.#inputs(ids, x);
       copyRows(x, D, at(compiled.rows[0]), m);
       if (inputs && compiled.inputs) copyRows(inputs, inputs.length / m, at(compiled.inputs), m);
       const failed = new Map<number, unknown>();
@@ -173,6 +173,18 @@ export class BatchedDecode {
     } finally {
       this.#buffers.push(buffers);
     }
+  }
+
+  /** Computes what layers take of each token, row by row, so that each has what it would have alone. */
+  async #inputs(ids: readonly number[], x: Float32Array): Promise<Float32Array | undefined> {
+    const { hidden: D, layers, perLayer } = this.#decoder.config;
+    if (perLayer === undefined) return undefined;
+    const out = new Float32Array(ids.length * layers * perLayer);
+    for (const [r, id] of ids.entries()) {
+      const row = await layerInputs(this.#decoder, [id], x.subarray(r * D, (r + 1) * D));
+      if (row) out.set(row, r * row.length);
+    }
+    return out;
   }
 
   #call(

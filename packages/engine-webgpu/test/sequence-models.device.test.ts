@@ -212,3 +212,40 @@ for (const name of HYBRIDS) {
       }),
   );
 }
+
+gpuTest('gemma4: copies, saved caches, frozen tokens and batches are those of the host', (gpu) =>
+  both(gpu, fixture('gemma4'), async (host, device) => {
+    const h2o = policy('h2o', { recent: 4 }),
+      prefilled = async (model: Model, n: number): Promise<Sequence> => {
+        const sequence = new Sequence(model);
+        await sequence.prefill(ids(n), { policy: h2o, budget: 9, block: 7 });
+        return sequence;
+      },
+      near = async (ours: Sequence, theirs: Sequence): Promise<void> => {
+        expect(ours.kept()).toEqual(theirs.kept());
+        expect(relative((await ours.logits())[0], (await theirs.logits())[0])).toBeLessThan(2e-5);
+      };
+    const [one, control] = [await prefilled(device, 22), await prefilled(host, 22)],
+      [copy, loaded] = [one.fork(), await loadCache(device, await saveCache(control))],
+      back = await loadCache(host, await saveCache(one));
+    for (const each of [one, copy, loaded, back, control]) await each.step(7);
+    for (const each of [one, copy, loaded, back]) await near(each, control);
+    const some = [one, copy, await prefilled(device, 13)],
+      alone = some.map((sequence) => sequence.fork()),
+      given = some.map((sequence, i) => ({ sequence, token: 11 + i }));
+    expect(await stepTogether(given)).toEqual(some.map(() => undefined));
+    for (const [i, each] of alone.entries()) {
+      await each.step(11 + i);
+      expect(await some[i].logits()).toEqual(await each.logits());
+    }
+    for (const each of [...some, ...alone, loaded, back, control]) {
+      each.destroy();
+      expect(each.memory.ledger.allocated).toBe(0);
+    }
+    // no step goes ahead: a token's row of the table is read once the token is known
+    const options = { ids: ids(24), policy: 'etf(psi=0.5,sinks=2)', maxNewTokens: 4, logits: 5, inFlight: 2 },
+      [ours, theirs] = [await generate(device, options), await generate(host, options)];
+    expect([ours.tokens, said(ours.report)]).toEqual([theirs.tokens, said(theirs.report)]);
+    for (const [i, row] of theirs.logits!.entries()) expect(relative(ours.logits![i], row)).toBeLessThan(2e-5);
+  }),
+);

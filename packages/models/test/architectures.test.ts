@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { architectures, cpuRuntime, generate, loadModel, type HostModel } from '../src/index.ts';
 import { families, familyFiles, fixture, greedy, goldenOutputs } from '@kv/model-testing/fixture';
 import { emptyCaches, relative, run } from '@kv/engine-testing/run';
@@ -10,6 +10,7 @@ describe.each(familyFiles)('%s/%s', (name, file) => {
     // MXFP4 would be multiplied with activations of 8 bits
     model = await loadModel(fixture(`${name}/${file}`), { runtime: cpuRuntime({ exact: true }) });
   });
+  afterAll(() => model.destroy());
 
   test('logits are those of transformers within 1e-5 of the largest, in blocks of any size', async () => {
     for (const { ids, logits } of goldenOutputs(name, file))

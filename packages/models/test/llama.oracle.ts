@@ -1,4 +1,3 @@
-import { commonHeads } from '@kv/engine';
 import ndarray from 'ndarray';
 import type { NdArray } from 'ndarray';
 import ops from 'ndarray-ops';
@@ -70,11 +69,14 @@ function attention(q: Float64Array, entries: readonly Entry[]): Float64Array {
 /** @param slotsOf by layer, the earlier layer whose keys and values it reads @defaultValue its own */
 export function oracle64(config: ModelConfig, w: Weights64, slotsOf: readonly number[] = []): Oracle64 {
   const {
-      layers: L,
-      normEps,
-      ropes: [{ theta }],
-    } = config,
-    { queryHeads: H, kvHeads: G, headDim: d } = commonHeads(config);
+    layers: L,
+    queryHeads: H,
+    normEps,
+    ropes: [{ theta }],
+    mixers: [mixer],
+  } = config;
+  if (mixer.kind !== 'attention') throw new Error('expected attention in every layer');
+  const { kvHeads: G, headDim: d } = mixer;
   const readers = Array.from({ length: L }, (_, own) =>
     Array.from({ length: L }, (_x, l) => l).filter((l) => (slotsOf[l] ?? l) === own),
   );

@@ -1,3 +1,4 @@
+import { slotLayers } from '@kv/checkpoints';
 import { commonHeads } from '@kv/engine';
 import { compose, id, method, type Policy } from '@kv/core';
 import { snapkv, streaming, tova } from '@kv/scorers-attention';
@@ -13,7 +14,7 @@ import { relative } from '@kv/engine-testing/run';
 /**
  * Windowed layers mixed with global ones under two ropes, or one scaled in the global ones alone; layers without positions;
  * windows in every layer; heads with learned sinks; layers that carry a state, which policies do not count; queries that are
- * scaled by their position.
+ * scaled by their position; heads that differ by layer, and layers that read the slots of earlier ones.
  */
 const names = [
   'gemma3',
@@ -27,6 +28,8 @@ const names = [
   'olmo3',
   'lfm3',
   'granitemoehybrid',
+  'gemma4',
+  'gemma4-keys',
 ] as const;
 type Name = (typeof names)[number];
 const models = new Map<Name, Model>(
@@ -34,12 +37,11 @@ const models = new Map<Name, Model>(
 );
 const config = (name: Name): Json => fixtureJson<Json>(`${name}/config.json`);
 const weights = new Map(names.map((name) => [name, halfWeights(fixture(`${name}/model.safetensors`))]));
-/** Layers of a model by their places among those that keep slots; -1 for a layer that keeps none. */
+/** Layers of a model by the places of the slots that they read among the layers that keep slots; -1 for a layer that reads none. */
 const slotsOf = (name: Name): number[] => {
-  const { mixers } = models.get(name)!.config; // of the list above
-  return [...mixers.keys()].map((l) =>
-    mixers[l].kind === 'attention' ? mixers.slice(0, l).filter(({ kind }) => kind === 'attention').length : -1,
-  );
+  const { config } = models.get(name)!, // of the list above
+    keep = slotLayers(config);
+  return config.mixers.map((mixer, l) => (mixer.kind === 'attention' ? keep.indexOf(mixer.slotsOf ?? l) : -1));
 };
 const ids = (n: number, seed: number): number[] =>
   Array.from({ length: n }, (_, i) => 3 + ((7 * i * i + 11 * i + seed) % 61));
@@ -91,7 +93,7 @@ async function ran(model: Model, policy: Policy, { prompt, steps, budget, every,
 describe.each(names)('%s', (name) => {
   const model = models.get(name)!, // of the list above
     slots = slotsOf(name),
-    windows = model.config.attention.windows.filter((_, l) => slots[l] >= 0);
+    windows = slotLayers(model.config).map((l) => model.config.attention.windows[l]);
 
   test.each(policies)(
     'under %s a window sees by original positions: logits are those of the float64 oracle',
@@ -107,7 +109,7 @@ describe.each(names)('%s', (name) => {
           for (const [i, row] of logits.entries())
             expect(relative(row, want[prompt - 1 + i]), `token ${prompt - 1 + i}`).toBeLessThan(2e-5);
         }),
-        { numRuns: 12 },
+        { numRuns: 9 },
       );
     },
   );
@@ -136,7 +138,7 @@ describe.each(names)('%s', (name) => {
                 } else expect(reached).toEqual(left);
               }
         }),
-        { numRuns: 12 },
+        { numRuns: 9 },
       );
     },
   );
@@ -224,8 +226,8 @@ describe('early tokens that a layer freezes', () => {
       layers = Math.max(...slots) + 1,
       start = Math.floor((3 * layers) / 4);
     return (layer: number, t: number): boolean => {
-      // a layer without slots leaves what the last one below it that has them left
-      const l = Math.max(...slots.slice(0, layer + 1));
+      // a reader leaves what the layer whose slots it reads left; a layer without slots, what the last one below it that has them left
+      const l = slots[layer] < 0 ? Math.max(...slots.slice(0, layer + 1)) : slots[layer];
       return (
         t >= sinks && t < Math.min(n - 1, Math.floor((1 - psi ** ((l + 1 - start) / (layers - start))) * n)) && l > 0
       );
@@ -263,7 +265,7 @@ describe('early tokens that a layer freezes', () => {
           for (const [t, row] of want.entries()) expect(relative(got[t], row)).toBeLessThan(most);
         },
       ),
-      { numRuns: 12 },
+      { numRuns: 9 },
     );
   });
 

@@ -11,6 +11,8 @@ import type { GenerateResult, HostModel } from '../src/index.ts';
 import { onnxEngine } from '@kv/engine-onnx';
 import type { Engine } from '@kv/engine';
 import { ort, ortFolder } from '@kv/model-testing/ort';
+import { relative } from '@kv/engine-testing/run';
+import { fixture, goldenOutputs } from '@kv/model-testing/fixture';
 import { reference } from '@kv/model-testing/reference';
 import { referenceEngine, commonHeads } from '@kv/engine';
 
@@ -61,6 +63,23 @@ test('a policy keeps the same slots and writes the same tokens on either engine'
   const run = async (engine: Engine): Promise<GenerateResult> =>
     generate(await open('llama', engine), { ids, policy, budget: 48, block: 32, maxNewTokens: 12 });
   const [want, got] = [await run(referenceEngine()), await run(onnxEngine(ort))];
+  expect(got.tokens).toEqual(want.tokens);
+  expect(got.report.kept).toEqual(want.report.kept);
+});
+
+// shared slots and inputs of layers; values of keys and heads that differ by layer
+test.each(['gemma4', 'gemma4-keys'])('%s: logits of transformers; a policy keeps the same slots', async (name) => {
+  const [{ ids, logits }] = goldenOutputs(name, '.'),
+    run = async (engine: Engine): Promise<readonly [whole: GenerateResult, evicted: GenerateResult]> => {
+      const model = await loadModel(fixture(name), { engine }),
+        policy = compose(h2o({ recent: 4 }), topK()),
+        some = { ids, policy, budget: 12, block: 16, every: 3, maxNewTokens: 8, logits: 1 };
+      const both = [await generate(model, { ids, maxNewTokens: 0, logits: 1 }), await generate(model, some)] as const;
+      model.destroy();
+      return both;
+    };
+  const [[whole, got], [, want]] = [await run(onnxEngine(ort)), await run(referenceEngine())];
+  expect(relative(whole.logits![0], logits[ids.length - 1])).toBeLessThan(1e-5);
   expect(got.tokens).toEqual(want.tokens);
   expect(got.report.kept).toEqual(want.report.kept);
 });

@@ -17,7 +17,8 @@ const layerwise = (model: HostModel): HostModel => {
   const { decoder } = model;
   const apart: HostDecoder = {
     ...decoder,
-    attendAndFinish: async (layer, x, attention) => decoder.finish(layer, x, await decoder.attend(attention)),
+    attendAndFinish: async (layer, x, attention, ...rest) =>
+      decoder.finish(layer, x, await decoder.attend(attention), ...rest),
   };
   return { ...model, ...hostRunning(apart, model) };
 };

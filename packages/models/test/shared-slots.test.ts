@@ -219,7 +219,7 @@ describe('a model of which two layers keep slots and two read them', () => {
   test('a view that keeps numbers of KV heads, layers or the model is refused in a sentence', async () => {
     const [model] = await models;
     await expect(generate(model, { ids: prompt, policy: 'hshare', maxNewTokens: 1 })).rejects.toThrow(
-      /^policy: 'hshare' hides slots by numbers that it keeps of each model .* where layers 0, 3 read the same slots/,
+      /^policy: 'hshare' hides slots by numbers that it keeps of the model .* where layers 0, 3 read the same slots/,
     );
   });
 });

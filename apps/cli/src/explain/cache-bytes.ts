@@ -57,13 +57,15 @@ export function predictCache(
     share = events ? sizes.bytesPerSlot / tokenBytes(form, config) : 1,
     left = budgets.map((of, l) => sumOf(of) * slots[l] * share),
     whole = heads.map(({ kvHeads }, l) => kvHeads * length * slots[l]); // a layer with a window holds the whole prompt until its event
-  const peak = events && !waits(policy) ? peakOfEvents(model, { whole, left }, length, form) : sumOf(whole);
+  const seen = heads.map(({ kvHeads }, l) => kvHeads * held[l] * slots[l]),
+    within = events && !waits(policy), // events follow the layers
+    peak = peakOfEvents(model, { whole, left: within ? left : seen }, length, form, within);
   return {
     budget: allowance.slots,
     budgets,
     plan,
     events,
-    before: sumOf(held.map((n, l) => heads[l].kvHeads * n * slots[l])),
+    before: sumOf(seen),
     after: Math.ceil(sumOf(left)),
     peak: Math.ceil(peak),
   };

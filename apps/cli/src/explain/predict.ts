@@ -205,9 +205,11 @@ function windowNotes({ layers, attention: { windows } }: ModelConfig, length: nu
 function layerNotes(config: ModelConfig): readonly string[] {
   const { layers } = config,
     slots = slotLayers(config).length,
+    shared = sharedTexts(config),
     others = [
       ...(stateBytes(config) > 0 ? ['others carry a state of fixed size'] : []),
-      ...sharedTexts(config).map((text) => `${text}, all of whose queries count in its scores`),
+      ...shared,
+      ...(shared.length > 0 ? ['a score counts the queries of all that read a slot'] : []),
     ];
   return slots === layers
     ? []
@@ -224,7 +226,8 @@ function countsOf(names: readonly string[]): Readonly<Record<string, number>> {
 const perToken = (config: ModelConfig): number =>
   config.mixers.reduce(
     (sum, mixer, layer) => sum + mixerWork(mixer, config) + feedForwardWork(config, layer),
-    config.hidden * config.vocab,
+    // the head, the product of layers' own inputs, and two of these in each layer
+    config.hidden * (config.vocab + 3 * config.layers * (config.perLayer ?? 0)),
   );
 
 /** Returns those of a layer after its mixer: of experts, the router and those of a token. */
@@ -237,8 +240,8 @@ function feedForwardWork(config: ModelConfig, layer: number): number {
 
 function mixerWork(mixer: Mixer, { queryHeads, hidden, attention }: ModelConfig): number {
   if (mixer.kind === 'attention') {
-    const { kvHeads, headDim, slotsOf } = mixer,
-      own = slotsOf === undefined ? 2 * kvHeads : 0;
+    const { kvHeads, headDim, slotsOf, valuesOfKeys } = mixer,
+      own = slotsOf !== undefined ? 0 : valuesOfKeys ? kvHeads : 2 * kvHeads;
     return hidden * headDim * ((attention.outputGate ? 3 : 2) * queryHeads + own);
   }
   if (mixer.kind === 'shortConvolution') return mixer.channels * (4 * hidden + mixer.kernel);

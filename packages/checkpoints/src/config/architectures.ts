@@ -1,3 +1,4 @@
+import type { JsonFields } from '../read/fields.ts';
 import type { ExpertsKind } from './experts.ts';
 
 /** How one kind of decoder differs from the others, as data: this is the complete list of differences. */
@@ -10,6 +11,11 @@ export interface Architecture {
   readonly ggufKey?: string;
   /** `model_type` of a config.json, of a model that also reads images, that holds the text model's in `text_config`. */
   readonly within?: string;
+  /**
+   * Another `model_type` of the same decoder, of a text model and of the whole, with fields that count where config.json
+   * lacks them.
+   */
+  readonly alias?: { readonly text: string; readonly within: string; readonly absent: JsonFields };
   /** Names of tensors: Llama's, or those of LFM2, LFM3, Qwen 3.5, Gemma 4, Granite 4.0 h or gpt-oss. */
   readonly names: 'llama' | 'lfm2' | 'lfm3' | 'qwen3_5' | 'gemma4' | 'granitemoehybrid' | 'gpt_oss';
   /** What some layers have instead of attention. */
@@ -309,6 +315,11 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
     ...gemma2,
     gguf: 'gemma4',
     within: 'gemma4',
+    alias: {
+      text: 'gemma4_unified_text',
+      within: 'gemma4_unified',
+      absent: { max_position_embeddings: 262_144, sliding_window: 1024, hidden_size_per_layer_input: 0 },
+    },
     names: 'gemma4',
     qkNorm: 'head',
     valueNorm: true,

@@ -249,13 +249,22 @@ function architectureOf(fields: JsonFields, where: string): readonly [Architectu
   const value = fields.model_type,
     known = Object.entries<Architecture>(architectures);
   if (typeof value === 'string' && Object.hasOwn(architectures, value)) return [value as ArchitectureName, fields];
-  const inner = value === undefined ? [] : known.flatMap(([name, { within }]) => (within === value ? [name] : []));
+  const aliased = known.find(([, { alias }]) => alias?.text === value);
+  if (aliased) return [aliased[0] as ArchitectureName, { ...aliased[1].alias?.absent, ...fields }];
+  const inner = known.flatMap(([name, { within, alias }]) => {
+    if (value === undefined) return [];
+    if (within === value) return [{ name, type: name, absent: {} }];
+    return alias?.within === value ? [{ name, type: alias.text, absent: alias.absent }] : [];
+  });
   if (inner.length > 0) {
     const text = object(fields.text_config, where, 'text_config'),
-      type = inner.find((name) => name === (text.model_type ?? inner[0]));
-    if (type === undefined)
-      throw new KvError(where, `model_type of text_config must be ${inner.join(' or ')}, got ${show(text.model_type)}`);
-    return [type as ArchitectureName, { ...text, ...whole(fields, text) }];
+      { model_type: given = inner[0].type } = text,
+      found = inner.find(({ type }) => type === given);
+    if (found === undefined) {
+      const types = inner.map(({ type }) => type).join(' or ');
+      throw new KvError(where, `model_type of text_config must be ${types}, got ${show(given)}`);
+    }
+    return [found.name as ArchitectureName, { ...found.absent, ...text, ...whole(fields, text) }];
   }
   const names = [...new Set(known.flatMap(([name, { within }]) => (within === undefined ? [name] : [name, within])))];
   throw unknownArchitecture(where, { field: 'model_type', known: names, got: value, fields });

@@ -1,7 +1,15 @@
 import { KvError, list, number, oneOf } from '@kv/core';
 import type { OptionValues, ResolvedOptions } from '@kv/core';
 import { settleOwn } from '@kv/core/engine';
-import { builtin, embeddedFolder, openCheckpoint, slotLayers, type Checkpoint, commonHeads } from '@kv/checkpoints';
+import {
+  builtin,
+  embeddedFolder,
+  openCheckpoint,
+  slotLayers,
+  slotHeads,
+  type Checkpoint,
+  commonHeads,
+} from '@kv/checkpoints';
 import type { JsonFields, ModelConfig } from '@kv/checkpoints';
 import type { ExternalData } from '../graph.ts';
 import { decoderGraph } from './decoder-graph.ts';
@@ -69,17 +77,21 @@ const plural = {
   stateSpace: 'state spaces',
 } as const;
 
-/** @throws KvError for a model with a layer that carries a state, which a graph has no input for, or with output gates, learned sinks, scaled queries or routed experts */
+/** @throws KvError for a model that no graph is written of, such as one with a layer that carries a state */
 function expectAttention(name: string, config: ModelConfig): void {
   const { layers } = config,
-    others = layers - slotLayers(config).length,
+    others = config.mixers.filter(({ kind }) => kind !== 'attention').length,
     what =
       others > 0
         ? `${plural[config.mixers.find(({ kind }) => kind !== 'attention')!.kind]} in ${others} of ${layers}`
         : (config.attention.outputGate && 'output gates') ||
           (config.attention.learnedSinks && 'learned sinks') ||
           (config.attention.queryScale && 'queries that are scaled by their position') ||
-          (config.experts && 'routed experts');
+          (config.experts && 'routed experts') ||
+          (config.perLayer !== undefined && 'inputs of layers') ||
+          (slotLayers(config).length < layers && 'slots that several layers read') ||
+          (new Set(slotHeads(config).map(({ kvHeads, headDim }) => `${kvHeads} ${headDim}`)).size > 1 &&
+            'heads that differ by layer');
   if (what)
     throw new KvError(
       name,

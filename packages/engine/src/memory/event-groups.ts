@@ -27,22 +27,25 @@ export const layersTogether = (
   );
 
 /**
- * Returns the most that a model's layers hold while a block passes them: each holds all of it until its event, which runs
- * after the last layer that reads its slots and, where layers have slots of their own, after those of `layersTogether`.
+ * Returns the most that a model's layers hold while a block passes them: each holds all of it until its event, or until
+ * slots that its window has left are freed. That is after the last layer that reads its slots; where all layers have slots
+ * of their own, with events of `layersTogether`, and without events at the end.
  *
- * @param whole what each layer that keeps slots holds until its event, and `left` what it holds then
+ * @param whole what each layer that keeps slots holds until then, and `left` what it holds afterwards
  * @param slots of a KV head before its event
  * @param form of the caches
+ * @param events whether events follow the layers @defaultValue true
  */
 export function peakOfEvents(
   config: ModelConfig,
   { whole, left }: { readonly whole: readonly number[]; readonly left: readonly number[] },
   slots: number,
   form: CacheForm,
+  events = true,
 ): number {
   const { slots: own, readers } = keptLayers(config),
     alone = readers.every(({ length }) => length === 1),
-    together = alone ? layersTogether(slotModel(config), slots, form) : 1,
+    together = !alone ? 1 : events ? layersTogether(slotModel(config), slots, form) : own.length,
     ends = own.map((_, l) => readers[Math.min(own.length, together * (Math.floor(l / together) + 1)) - 1].at(-1)!);
   let held = 0,
     most = 0;

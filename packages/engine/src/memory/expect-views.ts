@@ -5,6 +5,9 @@ import type { CompiledPolicy } from '@kv/core/engine';
 import type { ModelConfig } from '@kv/checkpoints';
 import { keptLayers } from '../decoder/keeps.ts';
 
+/** Whose the rows of a state are. */
+const owners = { query: 'query heads', kv: 'KV heads', layer: 'layers', model: 'the model' } as const;
+
 /**
  * Checks that a policy's views can act for each reader of a slot by itself. @throws KvError for a view that keeps numbers
  * which several readers would change
@@ -18,6 +21,6 @@ export function expectViewsFit({ hooks, methodName }: CompiledPolicy, config: Mo
   if (kept)
     throw new KvError(
       'policy',
-      `'${methodName}' hides slots by numbers that it keeps of each ${kept.state.rows === 'kv' ? 'KV head' : kept.state.rows} (${kept.id}), which has no meaning in this model, where layers ${shared.join(', ')} read the same slots, one after the other: take a view that keeps numbers of query heads alone`,
+      `'${methodName}' hides slots by numbers that it keeps of ${owners[kept.state.rows]} (${kept.id}), which has no meaning in this model, where layers ${shared.join(', ')} read the same slots, one after the other: take a view that keeps numbers of query heads alone`,
     );
 }

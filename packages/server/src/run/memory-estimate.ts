@@ -161,12 +161,13 @@ export function requestBytes({ ids, sequencePolicy, limits, n }: SequenceRequest
  * logits, and attention's work space.
  */
 export function scratchBytes(config: ModelConfig, part: number, running: number): number {
-  const { hidden: D, ffn, experts, queryHeads: H, vocab, maxPositions } = config,
+  const { hidden: D, experts, queryHeads: H, layers, perLayer = 0, vocab, maxPositions } = config,
+    ffn = Math.max(config.ffn, ...(config.ffns ?? [])),
     heads = slotHeads(config),
     projected = Math.max(...heads.map(({ kvHeads, headDim }) => (H + 2 * kvHeads) * headDim)),
     // of experts, rows of each that a token has
     routed = experts ? experts.routing.active * (3 * experts.width + 2 * D) + 3 * (experts.shared?.width ?? 0) : 0,
-    row = 4 * (4 * D + 2 * projected + Math.max(3 * ffn, routed));
+    row = 4 * (4 * D + 2 * projected + Math.max(3 * ffn, routed) + 3 * layers * perLayer);
   return part * row + 2 * 4 * running * vocab + 4 * maxPositions * (2 * Math.max(...headDims(config)) + 64);
 }
 
