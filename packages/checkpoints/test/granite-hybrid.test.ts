@@ -32,7 +32,9 @@ describe('the configuration', () => {
         types.map((type) => (type === 'attention' ? 0 : (L - 1) * (heads * d + 2 * groups * n) + heads * n * d)),
       );
       expect(config.ropes.map(({ rotary }) => rotary)).toEqual(
-        types.map((type) => (given.position_embedding_type === 'rope' && type === 'attention' ? slotHeads(config)[0].headDim : 0)),
+        types.map((type) =>
+          given.position_embedding_type === 'rope' && type === 'attention' ? slotHeads(config)[0].headDim : 0,
+        ),
       );
       expect(parseConfig(configJson(config), 'written')).toEqual(config);
     },

@@ -118,10 +118,12 @@ const weightBytes = (pool: ThreadPool, { instructions }: Program): number =>
   instructions.reduce(
     (sum, instruction) =>
       sum +
-      (instruction.op === 'linear' ? [instruction.weight] : instruction.op === 'experts' ? [instruction.gateUp, instruction.down] : []).reduce(
-        (all, weight) => all + panelBytes(pool, weight),
-        0,
-      ),
+      (instruction.op === 'linear'
+        ? [instruction.weight]
+        : instruction.op === 'experts'
+          ? [instruction.gateUp, instruction.down]
+          : []
+      ).reduce((all, weight) => all + panelBytes(pool, weight), 0),
     0,
   );
 
@@ -284,7 +286,6 @@ function runnable(
     },
   };
 }
-
 
 const none: Matrix = { outputs: 0, inputs: 0, parts: [] };
 

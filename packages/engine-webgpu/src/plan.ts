@@ -47,7 +47,6 @@ export function plan(program: Program): PlannedStep[] {
   }));
 }
 
-
 /** Returns the instruction that makes a value, if it is of this kind and the value has exactly one reader. */
 function only({ instructions, outputs }: Program, { id }: RowsValue, op: Instruction['op']): Instruction | undefined {
   const readers = instructions.filter((other) => valuesRead(other).some((x) => x.id === id));

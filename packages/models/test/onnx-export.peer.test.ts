@@ -74,7 +74,11 @@ test('a model with short convolutions, learned sinks, scaled queries, experts or
 });
 
 const plain = (name: string): boolean =>
-  hasOnlyAttention(name) && !hasSinks(name) && !hasScaledQueries(name) && !hasExperts(name) && !name.startsWith('gemma4');
+  hasOnlyAttention(name) &&
+  !hasSinks(name) &&
+  !hasScaledQueries(name) &&
+  !hasExperts(name) &&
+  !name.startsWith('gemma4');
 const exported = familyFiles.filter(([name]) => plain(name));
 describe.each(inTurn(exported, 2))('%s/%s', (name, file) => {
   const kinds = (['ids', 'mask'] as const).flatMap((positions) =>
@@ -99,22 +103,21 @@ describe.each(inTurn(exported, 2))('%s/%s', (name, file) => {
     },
   );
 
-    test('the files next to it hold the same configuration and the same tokenizer', async () => {
-      const to = empty();
-      await exportOnnx(fixture(`${name}/${file}`), to);
-      const { config, tokenizer, close } = await openCheckpoint(fixture(`${name}/${file}`)),
-        read = (other: string): unknown => JSON.parse(readFileSync(join(to, other), 'utf8'));
-      await close();
-      expect(meant(parseConfig(read('config.json'), 'config.json'))).toEqual(meant(config));
-      expect(meant(parseConfig(JSON.parse(JSON.stringify(configJson(config))), 'made'))).toEqual(meant(config));
-      const again = createTokenizer(read('tokenizer.json'), 'tokenizer.json');
-      for (const text of ['the cat, a th', ' Two  spaces\n\nand 1234 éß漢', '</s> x'])
-        expect(again.encode(text)).toEqual(tokenizer.encode(text));
-      expect(read('tokenizer_config.json')).toMatchObject({ eos_token: '</s>' });
-      expect(read('generation_config.json')).toMatchObject({ eos_token_id: [2] });
-    });
-  },
-);
+  test('the files next to it hold the same configuration and the same tokenizer', async () => {
+    const to = empty();
+    await exportOnnx(fixture(`${name}/${file}`), to);
+    const { config, tokenizer, close } = await openCheckpoint(fixture(`${name}/${file}`)),
+      read = (other: string): unknown => JSON.parse(readFileSync(join(to, other), 'utf8'));
+    await close();
+    expect(meant(parseConfig(read('config.json'), 'config.json'))).toEqual(meant(config));
+    expect(meant(parseConfig(JSON.parse(JSON.stringify(configJson(config))), 'made'))).toEqual(meant(config));
+    const again = createTokenizer(read('tokenizer.json'), 'tokenizer.json');
+    for (const text of ['the cat, a th', ' Two  spaces\n\nand 1234 éß漢', '</s> x'])
+      expect(again.encode(text)).toEqual(tokenizer.encode(text));
+    expect(read('tokenizer_config.json')).toMatchObject({ eos_token: '</s>' });
+    expect(read('generation_config.json')).toMatchObject({ eos_token_id: [2] });
+  });
+});
 
 /** Rounds to multiples of the largest magnitude in every 32, over -8, as 4 bits do. */
 function rounded({ inputs, outputs, ...matrix }: Matrix): Matrix {

@@ -68,11 +68,6 @@ export function joinFiles(name: string, files: readonly CheckpointTensors[]): Ch
         );
       homes.set(tensor, file);
     }
-  const homeOf = (tensor: string): CheckpointTensors => {
-    const home = homes.get(tensor);
-    if (home === undefined) throw missing(name, tensor);
-    return home;
-  };
   return {
     name,
     tensors: new Map(files.flatMap((file) => [...file.tensors])),
