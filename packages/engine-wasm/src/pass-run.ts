@@ -351,7 +351,7 @@ export class PassRun {
         }
       }
     }
-    counters.fused += layers.length;
+    counters.fused += layers.length - (unread && caches.kept.all[to - 1].kind === 'slots' ? 1 : 0);
     if (sums.length > 0) counters.statistics += layers.length;
   }
 }
