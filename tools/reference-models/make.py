@@ -96,6 +96,18 @@ CONFIGS = {
         layer_types=["full_attention", "linear_attention", "linear_attention"], linear_conv_kernel_dim=3,
         linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=12, linear_value_head_dim=8, rope_parameters=dict(rope_type="default", rope_theta=1e4),
     ),
+    # llama.cpp's converter reads which layers turn from `no_rope_layers`, transformers from `layer_rope_theta`
+    "granite_swa": GraniteSWAConfig(
+        **{**SHAPE, "num_hidden_layers": 6}, sliding_window=6, attention_multiplier=0.3, embedding_multiplier=1.5, residual_multiplier=0.6, logits_scaling=3.0,
+        layer_rope_theta=[0, 1e4, 1e4, 1e4, 1e4, 0], no_rope_layers=[0, 1, 1, 1, 1, 0], rope_parameters=dict(rope_type="default", rope_theta=1e4),
+    ),
+    # A base for each layer, which GGUF files cannot say; biases, windows and YaRN as gpt-oss has them
+    "granite_swa-thetas": GraniteSWAConfig(
+        **{**SHAPE, "num_hidden_layers": 4, "num_attention_heads": 6, "num_key_value_heads": 2}, head_dim=12, sliding_window=9, attention_multiplier=0.2,
+        attention_bias=True, mlp_bias=True, tie_word_embeddings=False, layer_types=["sliding_attention", "full_attention", "sliding_attention", "sliding_attention"],
+        layer_rope_theta=[1e3, 0, 5e5, 1e3], 
+        rope_parameters=dict(rope_type="yarn", factor=32.0, beta_fast=32.0, beta_slow=1.0, truncate=False, original_max_position_embeddings=4096, rope_theta=1e4),
+    ),
     "granitemoehybrid": GraniteMoeHybridConfig(
         **GRANITE4, num_hidden_layers=5, num_key_value_heads=2, layer_types=["linear_attention", "full_attention", "linear_attention", "linear_attention", "full_attention"],
         tie_word_embeddings=True, shared_intermediate_size=48, mamba_n_heads=4, mamba_d_head=16, mamba_d_state=12,
@@ -117,21 +129,9 @@ CONFIGS = {
         **GRANITE4, num_hidden_layers=2, num_key_value_heads=2, layer_types=["full_attention"] * 2, tie_word_embeddings=True, shared_intermediate_size=48,
         mamba_n_heads=4, position_embedding_type="rope", rope_parameters=dict(rope_type="default", rope_theta=1e4),
     ),
-    # llama.cpp's converter reads which layers turn from `no_rope_layers`, transformers from `layer_rope_theta`
-    "granite_swa": GraniteSWAConfig(
-        **{**SHAPE, "num_hidden_layers": 6}, sliding_window=6, attention_multiplier=0.3, embedding_multiplier=1.5, residual_multiplier=0.6, logits_scaling=3.0,
-        layer_rope_theta=[0, 1e4, 1e4, 1e4, 1e4, 0], no_rope_layers=[0, 1, 1, 1, 1, 0], rope_parameters=dict(rope_type="default", rope_theta=1e4),
-    ),
-    # A base for each layer, which GGUF files cannot say; biases, windows and YaRN as gpt-oss has them
-    "granite_swa-thetas": GraniteSWAConfig(
-        **{**SHAPE, "num_hidden_layers": 4, "num_attention_heads": 6, "num_key_value_heads": 2}, head_dim=12, sliding_window=9, attention_multiplier=0.2,
-        attention_bias=True, mlp_bias=True, tie_word_embeddings=False, layer_types=["sliding_attention", "full_attention", "sliding_attention", "sliding_attention"],
-        layer_rope_theta=[1e3, 0, 5e5, 1e3], 
-        rope_parameters=dict(rope_type="yarn", factor=32.0, beta_fast=32.0, beta_slow=1.0, truncate=False, original_max_position_embeddings=4096, rope_theta=1e4),
-    ),
 }
-# Seeds other than the place in the list: one by which no early query is nearly orthogonal to its keys, whose norm would enlarge the last digit of f32.
-SEEDS = {"qwen3_5": 32}
+# Seeds other than the place in the list: of Qwen 3.5 one by which no early query is nearly orthogonal to its keys, whose norm would enlarge the last digit of f32.
+SEEDS = {"qwen3_5": 32, "granitemoehybrid": 20, "granitemoehybrid-untied": 21, "granitemoehybrid-biased": 22, "granitemoehybrid-attention": 23}
 # Written before a converter was available: `export_gguf` below repeats it. The others go through convert.py.
 EXPORTED = ("llama", "qwen2", "qwen3", "gemma2", "phi3")
 # Byte-level BPE with one merge: a space is written Ġ.
@@ -313,7 +313,7 @@ def main(out, *names):
         save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
         # The second sequence is shorter than the longest context before LongRoPE's scaling; the others do not depend on the length.
         golden = {"sequences": [logits(model, IDS), logits(model, IDS[:24])]}
-        if config.model_type == "lfm2":  # several blocks of 64 tokens, across which states are carried
+        if config.model_type in ("lfm2", "granitemoehybrid"):  # several blocks of 64 tokens, across which states are carried
             golden["sequences"].append(logits(model, LONG))
         golden["greedy"] = greedy(model, IDS[:20], 32 if config.model_type.startswith(("lfm2", "qwen3_5", "granite_swa", "granitemoehybrid")) else 12)
         if name in EXPORTED:
