@@ -140,14 +140,14 @@ describe.skipIf(!gpu)('a model on the device', () => {
     300_000,
   );
 
-  it(
-    'passes layers that carry states, and gates of what heads give, as planned',
-    () =>
+  it.each(['qwen3_5', 'granitemoehybrid'])(
+    'passes layers of %s that carry states, and gates of what heads give, as planned',
+    (name) =>
       onDevice(async (model) => {
         const shape = await shapeCosts(planGpu(), model.config),
           planned = await shape.prefill(ids.length);
         expect(await prefilled(model, {})).toEqual([planned.dispatches, planned.bytes]);
-      }, 'qwen3_5'),
+      }, name),
     300_000,
   );
 
