@@ -437,7 +437,7 @@ def main(out, *names):
         save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
         # The second sequence is shorter than the longest context before LongRoPE's scaling; the others do not depend on the length.
         golden = {"sequences": [logits(model, IDS), logits(model, IDS[:24])]}
-        if config.model_type in ("lfm2", "lfm3", "gpt_oss", "qwen3_moe") or text.model_type == "gemma4_text":  # several blocks of 64 tokens, across which states are carried
+        if config.model_type in ("lfm2", "lfm3", "granitemoehybrid", "gpt_oss", "qwen3_moe") or text.model_type == "gemma4_text":  # several blocks of 64 tokens, across which states are carried
             golden["sequences"].append(logits(model, LONG))
         long = ("lfm2", "qwen3_5", "granite_swa", "granitemoehybrid", "ministral3", "mistral3", "olmo3", "lfm3", "gemma4")
         golden["greedy"] = greedy(model, IDS[:20], 32 if config.model_type.startswith(long) or hasattr(text, "num_experts_per_tok") else 12)

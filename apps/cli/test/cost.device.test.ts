@@ -155,6 +155,16 @@ describe.skipIf(!gpu)('a model on the device', () => {
   );
 
   it(
+    'passes layers with a state space as planned',
+    () =>
+      onDevice(async (model) => {
+        const planned = await (await shapeCosts(planGpu(), model.config)).prefill(ids.length);
+        expect(await prefilled(model, {})).toEqual([planned.dispatches, planned.bytes]);
+      }, 'granitemoehybrid'),
+    300_000,
+  );
+
+  it(
     'passes layers that read the slots of others or take inputs of their own as planned',
     () =>
       onDevice(async (model) => {
