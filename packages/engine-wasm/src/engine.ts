@@ -73,7 +73,7 @@ export function wasmEngine(
         pool = undefined;
       };
       try {
-        return pieces.length > 1
+        return pieces[0] !== program
           ? withExperts(own, program, pieces, arena, release)
           : runnable(own, program, arena, release);
       } catch (error) {
@@ -121,7 +121,8 @@ function withExperts(
       const part = runs.find(({ program: { instructions } }) =>
         instructions.some((instruction) => instruction.op === 'linear' && instruction.name === name),
       );
-      return (part ?? runs[0]).stored!(name);
+      if (part === undefined) throw new KvError(program.name, `expected a product of its own, got ${name}`);
+      return part.stored!(name); // every such program has it
     },
     destroy() {
       if (!alive) return;

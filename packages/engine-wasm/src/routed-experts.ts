@@ -21,13 +21,12 @@ export type ProgramPiece = Program | Chosen;
 export function cutAtExperts(program: Program): readonly ProgramPiece[] {
   const chosen = (instruction: Instruction): instruction is Chosen =>
       instruction.op === 'experts' || instruction.op === 'gateRows',
-    runs: Instruction[][] = [[]],
-    order: (Instruction[] | Chosen)[] = [runs[0]];
+    order: (Instruction[] | Chosen)[] = [[]];
+  if (!program.instructions.some(chosen)) return [program];
   for (const instruction of program.instructions)
     if (chosen(instruction)) order.push(instruction, []);
-    else (order.at(-1) as Instruction[]).push(instruction);
+    else (order[order.length - 1] as Instruction[]).push(instruction); // a list is the last after any other
   const pieces = order.filter((piece) => 'op' in piece || piece.length > 0);
-  if (pieces.length === 1) return [program];
   return pieces.map((piece, at) => {
     if ('op' in piece) return piece;
     const made = new Set(piece.map(({ out }) => out.id)),

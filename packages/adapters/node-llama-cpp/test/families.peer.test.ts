@@ -4,7 +4,7 @@ import type { Token } from 'node-llama-cpp';
 import { expect, test } from 'vitest';
 import { llamaOf, sequenceOf } from './llama.ts';
 
-test.each(['granite_swa', 'lfm2', 'lfm2-untied', 'qwen3_5', 'qwen3_5-untied'])(
+test.each(['granite_swa', 'lfm2', 'lfm2-untied', 'qwen3_5', 'qwen3_5-untied', 'qwen3_moe', 'lfm2_moe', 'qwen3_5_moe'])(
   '%s: the greedy tokens of the GGUF file are those of transformers',
   async (name) => {
     const model = await llamaOf(fixture(`${name}/model.gguf`)),

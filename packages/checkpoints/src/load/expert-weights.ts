@@ -24,15 +24,16 @@ export function expertReads(
 ): Reads<ExpertWeights> {
   const apart = (name: string, outputs: number, inputs: number): LazyRead<Matrix> =>
       matrix(`${name}.weight`, outputs, inputs),
-    each = Array.from({ length: count }, (_, e) => names.one(e));
+    first = names.one(0),
+    each = (): readonly ReturnType<ExpertNames['one']>[] => Array.from({ length: count }, (_, e) => names.one(e));
   const gateUp = (): LazyRead<Matrix> => {
     if (has(names.gate) || has(names.up)) {
       const gate = experts(names.gate, [count, width, hidden]),
         up = experts(names.up, [count, width, hidden]);
       return async () => byTurns(...(await Promise.all([gate(), up()])), count);
     }
-    if (has(`${each[0].gate}.weight`))
-      return stacked(each.flatMap(({ gate, up }) => [apart(gate, width, hidden), apart(up, width, hidden)]));
+    if (has(`${first.gate}.weight`))
+      return stacked(each().flatMap(({ gate, up }) => [apart(gate, width, hidden), apart(up, width, hidden)]));
     const read = experts(names.gateUp, [count, 2 * width, hidden], zipped);
     return zipped ? async () => unzip(count)(await read()) : read;
   };
@@ -54,9 +55,9 @@ export function expertReads(
     gateUp: gateUp(),
     gateUpBias: bias ? gateUpBias() : undefined,
     down:
-      has(names.down) || !has(`${each[0].down}.weight`)
+      has(names.down) || !has(`${first.down}.weight`)
         ? experts(names.down, [count, hidden, width], zipped)
-        : stacked(each.map(({ down }) => apart(down, hidden, width))),
+        : stacked(each().map(({ down }) => apart(down, hidden, width))),
     downBias: bias ? kernel(names.downBias, count, hidden) : undefined,
     sharedGate: shared?.gated ? sharedGate() : undefined,
   };
