@@ -145,7 +145,7 @@ export function parseConfig(json: unknown, where: string): ModelConfig {
     headDim,
     hidden,
     ffn: ffnOf(kind, fields, named('ffn'), where),
-    ...optional('experts', parseExperts(kind, fields, { layers, activation, where })),
+    ...optional('experts', parseExperts(kind.experts, fields, { layers, activation, where })),
     vocab,
     ropes: listed ?? ropesByLayer(rope, local, windows, turns),
     attention: {

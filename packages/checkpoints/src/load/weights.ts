@@ -6,7 +6,7 @@ import { deltaChannels, type GatedDelta, type ShortConvolution } from '../config
 import { ggufNames, huggingFaceNames, type LayerNames } from '../config/names.ts';
 import type { CheckpointTensors } from '../format/tensor-file.ts';
 import { tensorReader, type LazyRead, type TensorReader } from '../format/tensor-reader.ts';
-import { expertReads } from './expert-weights.ts';
+import { expertReads, type ExpertWeights } from './expert-weights.ts';
 import { changed, inOne, stacked, take } from './lazy.ts';
 
 /** Weights before the attention of a layer that has it. */
@@ -82,26 +82,6 @@ export interface FinishWeights {
   readonly experts?: ExpertWeights;
   /** `[D]` */
   readonly postFfnNorm?: Float32Array;
-}
-
-/** Weights of a layer's E routed experts of `width`. */
-export interface ExpertWeights {
-  /** `[E, D]` */
-  readonly router: Matrix;
-  /** `[E]` */
-  readonly routerBias?: Float32Array;
-  /** `[E]`, added to scores for choosing only */
-  readonly selectionBias?: Float32Array;
-  /** gate and up of expert 0, then of expert 1 and so on, `[E * 2 * width, D]` */
-  readonly gateUp: Matrix;
-  /** `[E * 2 * width]` */
-  readonly gateUpBias?: Float32Array;
-  /** `[E * D, width]` */
-  readonly down: Matrix;
-  /** `[E * D]` */
-  readonly downBias?: Float32Array;
-  /** `[1, D]`: the sigmoid of its product multiplies the result of the shared expert */
-  readonly sharedGate?: Matrix;
 }
 
 /** A decoder's weights, read on demand and not cached. */
@@ -282,7 +262,9 @@ function readWeights(reader: TensorReader, config: ModelConfig, format: Checkpoi
               downBias: bias(biases.ffn, down),
             }
           : { gateUp: undefined, gateUpBias: undefined, down: undefined, downBias: undefined }),
-        experts: routed ? take<ExpertWeights>(expertReads(reader, at.experts, experts, D, format)) : undefined,
+        experts: routed
+          ? take<ExpertWeights>(expertReads(reader, at.experts, experts, { hidden: D, gguf }))
+          : undefined,
         postFfnNorm: after ? gain(at.postFfnNorm, D) : undefined,
       }),
     };
