@@ -7,7 +7,7 @@ import { ggufNames, huggingFaceNames, type LayerNames } from '../config/names.ts
 import type { CheckpointTensors } from '../format/tensor-file.ts';
 import { tensorReader, type LazyRead, type TensorReader } from '../format/tensor-reader.ts';
 import { expertReads, type ExpertWeights } from './expert-weights.ts';
-import { changed, inOne, stacked, take } from './lazy.ts';
+import { convert, inOne, stacked, take } from './lazy.ts';
 
 /** Weights before the attention of a layer that has it. */
 export interface ProjectWeights {
@@ -145,7 +145,7 @@ function readWeights(reader: TensorReader, config: ModelConfig, format: Checkpoi
     names = (gguf ? ggufNames : huggingFaceNames)(config.architecture, has);
   const gain = (name: string, width: number): LazyRead<Float32Array> => {
     const load = vector(`${name}.weight`, width);
-    return gainsFromOne && !gguf ? changed(load, (gains) => gains.map((w) => 1 + w)) : load;
+    return gainsFromOne && !gguf ? convert(load, (gains) => gains.map((w) => 1 + w)) : load;
   };
   const gated = config.attention.outputGate === true;
   const swap = gguf && interleavedInGguf ? deinterleave(d) : undefined;
@@ -171,8 +171,8 @@ function readWeights(reader: TensorReader, config: ModelConfig, format: Checkpoi
     return {
       project: take<ProjectWeights>({
         norm: before ? gain(at.mixerNorm, D) : undefined,
-        qkv: changed(product(qkv, D), (all) => (gated ? gatesLast(all) : all)),
-        bias: changed(bias(biases.qkv, qkv), (all) => (gated ? gateBiasesLast(all, H * d) : all)),
+        qkv: convert(product(qkv, D), (all) => (gated ? gatesLast(all) : all)),
+        bias: convert(bias(biases.qkv, qkv), (all) => (gated ? gateBiasesLast(all, H * d) : all)),
         qNorm: qkNorm === 'none' ? undefined : gain(at.qNorm, qkNorm === 'head' ? d : H * d),
         kNorm: qkNorm === 'none' ? undefined : gain(at.kNorm, qkNorm === 'head' ? d : G * d),
         sinks: config.attention.learnedSinks ? vector(at.sinks, H) : undefined,
@@ -214,7 +214,7 @@ function readWeights(reader: TensorReader, config: ModelConfig, format: Checkpoi
           D,
         ),
         kernel: kernel(`${filter}.weight`, channels, length),
-        decay: gguf ? logs : changed(logs, (all) => all.map((log) => -Math.exp(log))),
+        decay: gguf ? logs : convert(logs, (all) => all.map((log) => -Math.exp(log))),
         timeBias: vector(timeBias, valueHeads),
         gain: vector(`${ownGain}.weight`, valueDim),
         keyHeadOf: async () => (gguf && keyHeads < valueHeads ? 'tiled' : 'grouped'),
