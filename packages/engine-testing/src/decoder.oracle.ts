@@ -1,15 +1,9 @@
-import { routedExperts } from './experts.oracle.ts';
 import { readFileSync } from 'node:fs';
+import { routedExperts } from './experts.oracle.ts';
+import type { Json, TestWeights } from './oracle-weights.ts';
 import { spaceOracle } from './state-space.oracle.ts';
 
-/** A weight of a checkpoint as numbers, row-major. */
-interface Weight {
-  readonly shape: readonly number[];
-  readonly data: readonly number[];
-}
-export type TestWeights = Readonly<Record<string, Weight>>;
-/** config.json as parsed, without the engine's own reader. */
-export type Json = Readonly<Record<string, unknown>>;
+export type { Json, TestWeights };
 type Vector = readonly number[];
 
 /** Reads a safetensors file of f16 and f32 numbers, with the oracle's own reader. */

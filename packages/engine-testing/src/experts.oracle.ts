@@ -1,4 +1,4 @@
-import type { Json, TestWeights } from './decoder.oracle.ts';
+import type { Json, TestWeights } from './oracle-weights.ts';
 
 type Vector = readonly number[];
 

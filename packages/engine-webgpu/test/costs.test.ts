@@ -61,3 +61,41 @@ test('a token reads slots, and writes its own, in the bytes of their stored form
       layers * G * (slots + 1) * (slotBytes('f32', d) - slotBytes(form, d)),
     );
 });
+
+test('a token reads the weights of its own experts alone, a prompt those of all that its rows may choose', async () => {
+  const hidden = 32,
+    width = 16;
+  /** Bytes that a prompt and a token after it move, with so many experts, and as many for each token. */
+  const moved = async (experts: number, active: number): Promise<number[]> => {
+    const costs = await shapeCosts(
+      planGpu(),
+      parseConfig(
+        {
+          model_type: 'qwen3_moe',
+          ...{ hidden_act: 'silu', num_hidden_layers: layers, hidden_size: hidden, intermediate_size: 64 },
+          ...{ num_attention_heads: 4, num_key_value_heads: G, head_dim: d, vocab_size: 99 },
+          ...{ num_experts: experts, num_experts_per_tok: active, moe_intermediate_size: width, norm_topk_prob: true },
+          ...{ max_position_embeddings: 4096, rms_norm_eps: 1e-6 },
+        },
+        'small',
+      ),
+    );
+    const found = [(await costs.prefill(n)).bytes, (await costs.token(compile(id), n)).bytes];
+    costs.destroy();
+    return found;
+  };
+  const one = 2 * 3 * width * hidden, // bytes of an expert's matrices
+    scored = (rows: number): number => 2 * hidden + 2 * 4 * rows, // of one more of the router's rows, and its scores
+    [[prompt, token], [morePrompt, moreToken], [, moreActive]] = [
+      await moved(8, 2),
+      await moved(16, 2),
+      await moved(8, 3),
+    ];
+  expect(moreToken - token).toBe(layers * 8 * scored(1));
+  const most = (experts: number): number => Math.floor((2 * n + experts * 63) / 64), // tiles that there may be
+    tiles = 3 * 3 * 4 * (most(16) - most(8)); // written once, read twice
+  expect(morePrompt - prompt).toBe(layers * (8 * (one + scored(n)) + tiles));
+  // numbers of one more expert of a row: its number, its share, and what its matrices give and take
+  const rows = 4 * (1 + 2 + 1 + 1) + 4 * (2 * width + 2 * width + width + width + hidden + hidden);
+  expect(moreActive - token).toBe(layers * (one + rows));
+});

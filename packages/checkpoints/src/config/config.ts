@@ -175,7 +175,7 @@ export function parseConfig(json: unknown, where: string): ModelConfig {
     ffn,
     ...(differing?.ffns && { ffns: differing.ffns }),
     ...(differing?.perLayer !== undefined && { perLayer: differing.perLayer }),
-    ...optional('experts', parseExperts(kind, fields, { layers, activation, where })),
+    ...optional('experts', parseExperts(kind.experts, fields, { layers, activation, where })),
     vocab,
     ropes: listed ?? ropesByLayer(rope, local, windows, turns),
     ...(kind.norms === 'asked' && { norms: boolean(fields, 'use_sandwich_norm', where, true) ? 'around' : 'before' }),

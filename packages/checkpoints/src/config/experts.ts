@@ -1,5 +1,4 @@
 import { KvError } from '@kv/core';
-import type { Architecture } from './architectures.ts';
 import { boolean, integer, positive, show, type JsonFields } from '../read/fields.ts';
 
 /**
@@ -73,7 +72,7 @@ const mostExperts = 4096;
  * @throws KvError naming the field that is missing, out of range or asks for something this decoder does not compute
  */
 export function parseExperts(
-  { experts: kind }: Architecture,
+  kind: ExpertsKind | undefined,
   fields: JsonFields,
   {
     layers,
@@ -148,7 +147,8 @@ const gatingFunctions: Readonly<Record<Routing['scores'], readonly unknown[]>> =
  * @throws KvError naming the key that is missing, out of range or asks for something this decoder does not compute
  */
 export function expertsOfKeys(
-  { experts: kind, activation }: Pick<Architecture, 'experts' | 'activation'>,
+  kind: ExpertsKind | undefined,
+  activation: 'silu' | 'gelu',
   keys: ExpertKeys,
 ): ExpertsConfig | undefined {
   if (kind === undefined) return undefined;

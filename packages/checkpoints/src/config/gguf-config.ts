@@ -87,7 +87,7 @@ export async function configFromGguf(file: GgufFile): Promise<ModelConfig> {
   const caps = (rest: string): number | undefined =>
     kind.softcaps && keys.has(rest) ? keys.positive(rest) : undefined;
   const routers = Array.from({ length: layers }, (_, l) => names.layer(l).experts),
-    experts = expertsOfKeys(kind, {
+    experts = expertsOfKeys(kind.experts, kind.activation, {
       ...keys,
       value: (rest) => metadata[keys.key(rest)],
       routers: routers.map(({ router }) => has(`${router}.weight`)),

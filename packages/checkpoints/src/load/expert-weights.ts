@@ -3,7 +3,26 @@ import type { ExpertNames } from '../config/names.ts';
 import { byTurns, dense, matrixOf, unzip, type Matrix } from '../format/matrix.ts';
 import type { LazyRead, TensorReader } from '../format/tensor-reader.ts';
 import { stacked, type Reads } from './lazy.ts';
-import type { CheckpointFormat, ExpertWeights } from './weights.ts';
+
+/** Weights of a layer's E routed experts of `width`. */
+export interface ExpertWeights {
+  /** `[E, D]` */
+  readonly router: Matrix;
+  /** `[E]` */
+  readonly routerBias?: Float32Array;
+  /** `[E]`, added to scores for choosing only */
+  readonly selectionBias?: Float32Array;
+  /** gate and up of expert 0, then of expert 1 and so on, `[E * 2 * width, D]` */
+  readonly gateUp: Matrix;
+  /** `[E * 2 * width]` */
+  readonly gateUpBias?: Float32Array;
+  /** `[E * D, width]` */
+  readonly down: Matrix;
+  /** `[E * D]` */
+  readonly downBias?: Float32Array;
+  /** `[1, D]`: the sigmoid of its product multiplies the result of the shared expert */
+  readonly sharedGate?: Matrix;
+}
 
 /** Two arrays of E rows, by turns. */
 const rowsByTurns = (a: Float32Array, b: Float32Array, rows: number): Float32Array =>
@@ -19,8 +38,7 @@ export function expertReads(
   { matrix, vector, kernel, experts, has }: TensorReader,
   names: ExpertNames,
   { count, width, selectionBias, bias, activation, shared }: ExpertsConfig,
-  hidden: number,
-  format: CheckpointFormat,
+  { hidden, gguf }: { readonly hidden: number; readonly gguf: boolean },
 ): Reads<ExpertWeights> {
   const apart = (name: string, outputs: number, inputs: number): LazyRead<Matrix> =>
       matrix(`${name}.weight`, outputs, inputs),
@@ -47,7 +65,7 @@ export function expertReads(
     return zipped ? async () => unzipRows(await read(), count) : read;
   };
   /** Whether rows of gate and up alternate in one tensor of both. */
-  const zipped = activation === 'clamped' && format === 'hugging-face';
+  const zipped = activation === 'clamped' && !gguf;
   return {
     router: apart(names.router, count, hidden),
     routerBias: bias ? vector(`${names.router}.bias`, count) : undefined,

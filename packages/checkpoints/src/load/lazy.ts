@@ -3,9 +3,9 @@ import type { LazyRead } from '../format/tensor-reader.ts';
 import { concatArrays } from '../read/join-bytes.ts';
 
 /** Applies a function to what is read, if anything is. */
-export function changed<T>(load: LazyRead<T>, change: (value: T) => T): LazyRead<T>;
-export function changed<T>(load: LazyRead<T> | undefined, change: (value: T) => T): LazyRead<T> | undefined;
-export function changed<T>(load: LazyRead<T> | undefined, change: (value: T) => T): LazyRead<T> | undefined {
+export function convert<T>(load: LazyRead<T>, change: (value: T) => T): LazyRead<T>;
+export function convert<T>(load: LazyRead<T> | undefined, change: (value: T) => T): LazyRead<T> | undefined;
+export function convert<T>(load: LazyRead<T> | undefined, change: (value: T) => T): LazyRead<T> | undefined {
   return load && (async () => change(await load()));
 }
 

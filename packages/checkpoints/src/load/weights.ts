@@ -13,8 +13,8 @@ import {
 import { ggufNames, huggingFaceNames, type LayerNames } from '../config/names.ts';
 import type { CheckpointTensors } from '../format/tensor-file.ts';
 import { tensorReader, type LazyRead, type TensorReader } from '../format/tensor-reader.ts';
-import { expertReads } from './expert-weights.ts';
-import { changed, inOne, stacked, take } from './lazy.ts';
+import { expertReads, type ExpertWeights } from './expert-weights.ts';
+import { convert, inOne, stacked, take } from './lazy.ts';
 
 /** Weights before the attention of a layer that has it. */
 export interface ProjectWeights {
@@ -148,26 +148,6 @@ export interface PerLayerWeights {
   rows(ids: ArrayLike<number>): Promise<Float32Array>;
 }
 
-/** Weights of a layer's E routed experts of `width`. */
-export interface ExpertWeights {
-  /** `[E, D]` */
-  readonly router: Matrix;
-  /** `[E]` */
-  readonly routerBias?: Float32Array;
-  /** `[E]`, added to scores for choosing only */
-  readonly selectionBias?: Float32Array;
-  /** gate and up of expert 0, then of expert 1 and so on, `[E * 2 * width, D]` */
-  readonly gateUp: Matrix;
-  /** `[E * 2 * width]` */
-  readonly gateUpBias?: Float32Array;
-  /** `[E * D, width]` */
-  readonly down: Matrix;
-  /** `[E * D]` */
-  readonly downBias?: Float32Array;
-  /** `[1, D]`: the sigmoid of its product multiplies the result of the shared expert */
-  readonly sharedGate?: Matrix;
-}
-
 /** A decoder's weights, read on demand and not cached. */
 export interface Weights {
   /** `[vocab, D]` */
@@ -251,7 +231,7 @@ function readWeights(reader: TensorReader, config: ModelConfig, format: Checkpoi
     names = (gguf ? ggufNames : huggingFaceNames)(config.architecture, has);
   const gain = (name: string, width: number): LazyRead<Float32Array> => {
     const load = vector(`${name}.weight`, width);
-    return gainsFromOne && !gguf ? changed(load, (gains) => gains.map((w) => 1 + w)) : load;
+    return gainsFromOne && !gguf ? convert(load, (gains) => gains.map((w) => 1 + w)) : load;
   };
   const gated = config.attention.outputGate === 'channel',
     headGates = config.attention.outputGate === 'head';
@@ -285,8 +265,8 @@ function readWeights(reader: TensorReader, config: ModelConfig, format: Checkpoi
     return {
       project: take<ProjectWeights>({
         norm: before ? gain(at.mixerNorm, D) : undefined,
-        qkv: changed(product(headGates ? [...qkv, [at.headGate, H]] : qkv, D), (all) => (gated ? gatesLast(all) : all)),
-        bias: changed(bias(biases.qkv, qkv), (all) =>
+        qkv: convert(product(headGates ? [...qkv, [at.headGate, H]] : qkv, D), (all) => (gated ? gatesLast(all) : all)),
+        bias: convert(bias(biases.qkv, qkv), (all) =>
           gated ? gateBiasesLast(all, H * d) : headGates ? concatArrays([all, new Float32Array(H)]) : all,
         ),
         qNorm: qkNorm === 'none' ? undefined : gain(at.qNorm, qkNorm === 'head' ? d : H * d),
@@ -331,7 +311,7 @@ function readWeights(reader: TensorReader, config: ModelConfig, format: Checkpoi
           D,
         ),
         kernel: kernel(`${filter}.weight`, channels, length),
-        decay: gguf ? logs : changed(logs, (all) => all.map((log) => -Math.exp(log))),
+        decay: gguf ? logs : convert(logs, (all) => all.map((log) => -Math.exp(log))),
         timeBias: vector(timeBias, valueHeads),
         gain: vector(`${ownGain}.weight`, valueDim),
         keyHeadOf: async () => (gguf && keyHeads < valueHeads ? 'tiled' : 'grouped'),
@@ -357,7 +337,7 @@ function readWeights(reader: TensorReader, config: ModelConfig, format: Checkpoi
         inputBias: bias(mixer.bias, all),
         kernel: kernel(`${filter}.weight`, channels, length),
         kernelBias: bias(mixer.convolutionBias, [[filter, channels]]),
-        decay: gguf ? logs : changed(logs, (numbers) => numbers.map((log) => -Math.exp(log))),
+        decay: gguf ? logs : convert(logs, (numbers) => numbers.map((log) => -Math.exp(log))),
         timeBias: vector(timeBias, heads),
         skip: ofHeads(skip),
       }),
@@ -409,7 +389,9 @@ function readWeights(reader: TensorReader, config: ModelConfig, format: Checkpoi
               downBias: bias(biases.ffn, down),
             }
           : { gateUp: undefined, gateUpBias: undefined, down: undefined, downBias: undefined }),
-        experts: routed ? take<ExpertWeights>(expertReads(reader, at.experts, experts, D, format)) : undefined,
+        experts: routed
+          ? take<ExpertWeights>(expertReads(reader, at.experts, experts, { hidden: D, gguf }))
+          : undefined,
         postFfnNorm: after ? gain(at.postFfnNorm, D) : undefined,
         perLayer:
           P === undefined
