@@ -4,17 +4,25 @@ import type { Token } from 'node-llama-cpp';
 import { expect, test } from 'vitest';
 import { llamaOf, sequenceOf } from './llama.ts';
 
-test.each(['granite_swa', 'lfm2', 'lfm2-untied', 'qwen3_5', 'qwen3_5-untied'])(
-  '%s: the greedy tokens of the GGUF file are those of transformers',
-  async (name) => {
-    const model = await llamaOf(fixture(`${name}/model.gguf`)),
-      sequence = await sequenceOf(model, 64),
-      { after, tokens } = greedy(name, 'model.gguf');
-    const got: number[] = [];
-    for await (const id of sequence.evaluate(after as Token[], { temperature: 0, yieldEogToken: true })) {
-      got.push(id);
-      if (got.length === tokens.length) break;
-    }
-    expect(got).toEqual(tokens);
-  },
-);
+const names = [
+  'granite_swa',
+  'lfm2',
+  'lfm2-untied',
+  'qwen3_5',
+  'qwen3_5-untied',
+  'ministral3',
+  'ministral3-untied',
+  'olmo3',
+];
+
+test.each(names)('%s: the greedy tokens of the GGUF file are those of transformers', async (name) => {
+  const model = await llamaOf(fixture(`${name}/model.gguf`)),
+    sequence = await sequenceOf(model, 64),
+    { after, tokens } = greedy(name, 'model.gguf');
+  const got: number[] = [];
+  for await (const id of sequence.evaluate(after as Token[], { temperature: 0, yieldEogToken: true })) {
+    got.push(id);
+    if (got.length === tokens.length) break;
+  }
+  expect(got).toEqual(tokens);
+});
