@@ -23,7 +23,6 @@ const names = [
   'lfm2',
   'qwen3_5',
   'ministral3',
-  'olmo3',
   'lfm3',
 ] as const;
 type Name = (typeof names)[number];
