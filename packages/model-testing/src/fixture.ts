@@ -15,6 +15,14 @@ export const families: readonly string[] = readdirSync(fixture('.')).filter((nam
   existsSync(fixture(`${name}/config.json`)),
 );
 
+/** Checkpoints that differ from another of their family in shapes or options alone; long tests leave them to `KV_FULL=1`. */
+const variants: ReadonlySet<string> = new Set(['ministral3', 'olmo3-biased', 'lfm3-plain']);
+
+/** One or more checkpoints of each family, for long tests; `KV_FULL=1` takes all of them. */
+export const leadingFamilies: readonly string[] = families.filter(
+  (name) => process.env.KV_FULL === '1' || !variants.has(name),
+);
+
 /** Checkpoints with their formats: the folder, and `model.gguf` if there is one. */
 export const familyFiles: readonly (readonly [name: string, file: string])[] = families.flatMap((name) =>
   ['.', 'model.gguf'].filter((file) => existsSync(fixture(`${name}/${file}`))).map((file) => [name, file] as const),

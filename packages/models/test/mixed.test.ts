@@ -25,7 +25,6 @@ const names = [
   'lfm2',
   'qwen3_5',
   'ministral3',
-  'olmo3',
   'lfm3',
   'granitemoehybrid',
   'gemma4',

@@ -12,7 +12,7 @@ import type { Program, RunningHostModel, Runtime } from '@kv/engine';
 import { openCheckpoint, matrixOf, onlyAttention } from '@kv/checkpoints';
 import { wasmEngine, wasmRuntime } from '@kv/engine-wasm';
 import { modules } from './modules.ts';
-import { families, fixture, hasExperts } from '@kv/model-testing/fixture';
+import { fixture, hasExperts, leadingFamilies } from '@kv/model-testing/fixture';
 import { inTurn } from '@kv/model-testing/in-turn';
 import { ortFolder } from '@kv/model-testing/ort';
 import { relative } from '@kv/engine-testing/run';
@@ -53,7 +53,7 @@ const answers = async (model: HostModel): Promise<Readonly<Record<string, Genera
 };
 
 // models with experts run layer by layer: experts.test.ts
-const compared = families.filter((name) => !hasExperts(name));
+const compared = leadingFamilies.filter((name) => !hasExperts(name));
 
 describe.each([
   ...Object.entries(kinds),

@@ -4,7 +4,7 @@ import type { Token } from 'node-llama-cpp';
 import { expect, test } from 'vitest';
 import { llamaOf, sequenceOf } from './llama.ts';
 
-test.each([
+const names = [
   'granite_swa',
   'granitemoehybrid',
   'granitemoehybrid-untied',
@@ -15,7 +15,12 @@ test.each([
   'qwen3_moe',
   'lfm2_moe',
   'qwen3_5_moe',
-])('%s: the greedy tokens of the GGUF file are those of transformers', async (name) => {
+  'ministral3',
+  'ministral3-untied',
+  'olmo3',
+];
+
+test.each(names)('%s: the greedy tokens of the GGUF file are those of transformers', async (name) => {
   const model = await llamaOf(fixture(`${name}/model.gguf`)),
     sequence = await sequenceOf(model, 64),
     { after, tokens } = greedy(name, 'model.gguf');

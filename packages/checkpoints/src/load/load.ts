@@ -22,6 +22,7 @@ import {
   type ByteSource,
 } from '../read/source.ts';
 import { storedOf, type CheckpointSize, type CheckpointTensors } from '../format/tensor-file.ts';
+import { huggingFaceNames } from '../config/names.ts';
 import { checkpointWeights, type Weights } from './weights.ts';
 
 /**
@@ -112,13 +113,26 @@ async function openFolder(folder: string, options: OpenOptions): Promise<Checkpo
         : undefined;
   const chatTemplate = await folderTemplate(listed, folder),
     file = await openSafetensors(listed, folder);
-  return keepOpen(file, async () => ({
-    config,
-    tokenizer,
-    weights: checkpointWeights(file, config),
-    chatTemplate,
-    hubFiles: async () => folderFiles(listed, config, tokenizer),
-  }));
+  return keepOpen(file, async () => {
+    const own = withHead(config, file);
+    return {
+      config: own,
+      tokenizer,
+      weights: checkpointWeights(file, own),
+      chatTemplate,
+      hubFiles: async () => folderFiles(listed, own, tokenizer),
+    };
+  });
+}
+
+/**
+ * Returns the configuration of a text model within a larger one, whose fields often say nothing true of the head: it is tied
+ * where the file has no head, as transformers takes it.
+ */
+function withHead(config: ModelConfig, { tensors }: CheckpointTensors): ModelConfig {
+  const { head, embed } = huggingFaceNames(config.architecture, (name) => tensors.has(name)),
+    within = embed !== 'model.embed_tokens';
+  return within ? { ...config, tied: !tensors.has(`${head}.weight`) } : config;
 }
 
 /**
