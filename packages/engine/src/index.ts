@@ -50,7 +50,7 @@ export { lineTurns, templateTurns } from './chat/turns.ts';
 export type { ChatTurns } from './chat/turns.ts';
 export { angleFrequencies, createAngles } from './decoder/angles.ts';
 export { createDecoder, expectIds, layerInputs } from './decoder/decoder.ts';
-export type { Decoder, DecoderLayer, LayerInputs } from './decoder/decoder.ts';
+export type { Decoder, DecoderLayer } from './decoder/decoder.ts';
 export { toHeads, turnRows } from './decoder/heads.ts';
 export { joinHeads, pickHeads, readersOf } from './decoder/joined-heads.ts';
 export { joinedHeads, keptLayers, slotModel, stateBytes } from './decoder/keeps.ts';
