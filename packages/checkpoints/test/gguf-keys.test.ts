@@ -11,7 +11,7 @@ import { fixture, fixtureJson } from '@kv/model-testing/fixture';
 
 /** Keys of gguf-py and llama.cpp: tools/reference-models/gguf_keys.py. */
 const keys = fixtureJson<readonly string[]>('gguf-keys.json').filter((key) => key.startsWith('{arch}.'));
-const names = ['llama', 'qwen2', 'qwen3', 'phi3', 'gemma2', 'gemma3', 'smollm3', 'olmo2', 'granite', 'lfm2'];
+const names = ['llama', 'qwen2', 'qwen3', 'phi3', 'gemma2', 'gemma3', 'gemma4', 'smollm3', 'olmo2', 'granite', 'lfm2'];
 const files = new Map<string, Promise<GgufFile>>(
   names.map((name) => [name, readGguf(bytesSource(readFileSync(fixture(`${name}/model.gguf`)), `${name}.gguf`))]),
 );

@@ -113,15 +113,15 @@ const plainly: Readonly<Record<string, readonly unknown[]>> = {
  */
 export function parseConfig(json: unknown, where: string): ModelConfig {
   const [name, written] = architectureOf(object(json, where, 'the configuration'), where);
-  const kind = architectures[name],
-    layers = integer(written, 'num_hidden_layers', where, undefined, mostLayers),
-    fields = kind.byLayer ? layeredFields(written, layers) : written;
+  const kind = architectures[name];
   for (const [field, plain] of Object.entries(plainly))
-    if (fields[field] != null && !plain.includes(fields[field]))
+    if (written[field] != null && !plain.includes(written[field]))
       throw new KvError(
         where,
-        `${field} must be ${[...plain.map(show), 'absent'].join(' or ')}, got ${show(fields[field])}`,
+        `${field} must be ${[...plain.map(show), 'absent'].join(' or ')}, got ${show(written[field])}`,
       );
+  const layers = integer(written, 'num_hidden_layers', where, undefined, mostLayers),
+    fields = kind.byLayer ? layeredFields(written, layers) : written;
   const hidden = integer(fields, 'hidden_size', where);
   const queryHeads = integer(fields, 'num_attention_heads', where);
   const kvHeads = integer(fields, 'num_key_value_heads', where, queryHeads);
