@@ -18,6 +18,7 @@ const names = [
   'phi3',
   'gemma2',
   'gemma3',
+  'gemma4',
   'smollm3',
   'olmo2',
   'granite',

@@ -57,9 +57,9 @@ async function sharing(gpu: Gpu, run: (host: Model, device: Model) => Promise<vo
   }
 }
 
-/** What events, views and providers observe: sums by KV head and head, windows, the newest query, values, rotations. */
+/** What events, views and providers observe: sums of blocks and of all queries, windows, the newest query, values, rotations. */
 const POLICIES = [
-  ['h2oCaote(recent=4)', 7],
+  ['sum(h2o(recent=4,over=block),h2o(recent=4)) ∘ caote ∘ topK', 7],
   ['snapkv(window=4)', 64],
   ['quest(page=4,slots=16)', 7],
   ['tovaCaote', 7],

@@ -50,7 +50,7 @@ export { lineTurns, templateTurns } from './chat/turns.ts';
 export type { ChatTurns } from './chat/turns.ts';
 export { angleFrequencies, createAngles } from './decoder/angles.ts';
 export { createDecoder, expectIds, layerInputs } from './decoder/decoder.ts';
-export type { Decoder, DecoderLayer, LayerInputs } from './decoder/decoder.ts';
+export type { Decoder, DecoderLayer } from './decoder/decoder.ts';
 export { gateRows, gatherRows, routeRows, rowsByExpert } from './decoder/experts.ts';
 export type { ChosenExperts, ExpertRows } from './decoder/experts.ts';
 export { toHeads, turnRows } from './decoder/heads.ts';

@@ -125,16 +125,15 @@ const plainly: Readonly<Record<string, readonly unknown[]>> = {
  */
 export function parseConfig(json: unknown, where: string): ModelConfig {
   const [name, written] = architectureOf(object(json, where, 'the configuration'), where);
-  const kind: Architecture = architectures[name],
-    layers = integer(written, 'num_hidden_layers', where, undefined, mostLayers),
-    given = kind.byLayer ? layeredFields(written, layers) : written,
-    fields = completed(kind, given, where);
+  const kind: Architecture = architectures[name];
   for (const [field, plain] of Object.entries(plainly))
-    if (fields[field] != null && !plain.includes(fields[field]) && !ofExperts(kind, field, fields[field]))
+    if (written[field] != null && !plain.includes(written[field]) && !ofExperts(kind, field, written[field]))
       throw new KvError(
         where,
-        `${field} must be ${[...plain.map(show), 'absent'].join(' or ')}, got ${show(fields[field])}`,
+        `${field} must be ${[...plain.map(show), 'absent'].join(' or ')}, got ${show(written[field])}`,
       );
+  const layers = integer(written, 'num_hidden_layers', where, undefined, mostLayers),
+    fields = completed(kind, kind.byLayer ? layeredFields(written, layers) : written, where);
   const hidden = integer(fields, 'hidden_size', where);
   const queryHeads = integer(fields, 'num_attention_heads', where);
   const kvHeads = integer(fields, 'num_key_value_heads', where, queryHeads);
@@ -145,7 +144,6 @@ export function parseConfig(json: unknown, where: string): ModelConfig {
     throw new KvError(where, `num_local_experts must be 0, got ${show(experts)}`);
   const vocab = integer(fields, 'vocab_size', where);
   const maxPositions = integer(fields, 'max_position_embeddings', where, kind.defaults.maxPositions);
-
   const named = (what: keyof Architecture['fields']): string => {
     const names = kind.fields[what];
     return names.find((name) => fields[name] != null) ?? names[names.length - 1];

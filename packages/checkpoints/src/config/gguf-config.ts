@@ -253,7 +253,18 @@ function layersOfFile(
       `${keys.key('attention.value_length_swa')} must be that of keys (${local}), got ${values}`,
     );
   return {
-    mixers: mixersByLayer({ slides, heads, shared, valuesOfKeys: (l) => !hasValues(l) }, where),
+    mixers: mixersByLayer(
+      {
+        ...{ slides, heads, shared },
+        valuesOfKeys: (l) => !hasValues(l),
+        names: {
+          shared: keys.key('attention.shared_kv_layers'),
+          kvHeads: keys.key('attention.head_count_kv'),
+          headDim: keys.key('attention.key_length'),
+        },
+      },
+      where,
+    ),
     ffn: ffns[0],
     ...(ffns.some((width) => width !== ffns[0]) && { ffns }),
     ...(perLayer > 0 && { perLayer }),

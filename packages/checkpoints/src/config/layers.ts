@@ -12,6 +12,8 @@ export interface LayerHeads {
   valuesOfKeys(layer: number): boolean;
   /** How many of the last layers read slots of others. */
   readonly shared: number;
+  /** Names of what says so in the file, for errors. */
+  readonly names: Readonly<Record<'shared' | 'kvHeads' | 'headDim', string>>;
 }
 
 /**
@@ -19,7 +21,7 @@ export interface LayerHeads {
  * @throws KvError for layers of one kind whose heads differ in width, and for a layer without one to read
  */
 export function mixersByLayer(
-  { slides, heads, valuesOfKeys, shared }: LayerHeads,
+  { slides, heads, valuesOfKeys, shared, names }: LayerHeads,
   where: string,
 ): readonly AttentionMixer[] {
   const first = slides.length - shared;
@@ -28,22 +30,22 @@ export function mixersByLayer(
     if (widths.length > 1)
       throw new KvError(
         where,
-        `expected heads of one width in all layers ${kind ? 'with' : 'without'} a window, got ${widths.join(' and ')}`,
+        `${names.headDim} must be the same in all layers ${kind ? 'with' : 'without'} a window, got ${widths.join(' and ')}`,
       );
   }
   return slides.map((sliding, l): AttentionMixer => {
     const own = { kind: 'attention', ...heads[l] } as const;
     if (l < first) return valuesOfKeys(l) ? { ...own, valuesOfKeys: true } : own;
-    const slotsOf = slides.lastIndexOf(sliding, first - 1);
-    if (first === 0 || slotsOf < 0)
+    const slotsOf = first === 0 ? -1 : slides.lastIndexOf(sliding, first - 1);
+    if (slotsOf < 0)
       throw new KvError(
         where,
-        `layer ${l} reads the slots of an earlier layer: expected one of the same kind below layer ${first}, got none`,
+        `${names.shared} must leave a layer ${sliding ? 'with' : 'without'} a window whose slots layer ${l} can read, got ${shared}`,
       );
     if (heads[slotsOf].kvHeads !== heads[l].kvHeads)
       throw new KvError(
         where,
-        `layer ${l} reads the slots of layer ${slotsOf}: expected its ${heads[slotsOf].kvHeads} KV heads, got ${heads[l].kvHeads}`,
+        `${names.kvHeads} must be ${heads[slotsOf].kvHeads} in layer ${l}, which reads the slots of layer ${slotsOf}, got ${heads[l].kvHeads}`,
       );
     return { ...own, slotsOf };
   });
@@ -66,6 +68,9 @@ export function layeredFields(fields: JsonFields, layers: number): JsonFields {
       }),
   };
 }
+
+/** Fields of config.json. */
+const names = { shared: 'num_kv_shared_layers', kvHeads: 'num_key_value_heads', headDim: 'head_dim' };
 
 /** What config.json says of layers that differ, in addition to the fields of all models. */
 export interface ParsedLayers {
@@ -112,7 +117,7 @@ export function parseLayers(
     rows = perLayer === 0 ? vocab : integer(fields, 'vocab_size_per_layer_input', where, vocab);
   if (rows !== vocab) throw new KvError(where, `vocab_size_per_layer_input must be vocab_size (${vocab}), got ${rows}`);
   return {
-    mixers: mixersByLayer({ slides, heads, shared, valuesOfKeys: (l) => equal && !slides[l] }, where),
+    mixers: mixersByLayer({ slides, heads, shared, valuesOfKeys: (l) => equal && !slides[l], names }, where),
     ...(wide && { ffns: slides.map((_, l) => (l < layers - shared ? ffn : 2 * ffn)) }),
     ...(perLayer > 0 && { perLayer }),
   };

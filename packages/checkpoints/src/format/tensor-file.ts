@@ -43,10 +43,14 @@ export interface CheckpointSize {
   readonly quantised: boolean;
 }
 
-/** Returns the total size of a file's tensors; types that cannot be read are not counted. */
-export function storedOf({ tensors }: Pick<CheckpointTensors, 'tensors'>): CheckpointSize {
+/** Returns the total size of a file's tensors, of those that are `held`; types that cannot be read are not counted. */
+export function storedOf(
+  { tensors }: Pick<CheckpointTensors, 'tensors'>,
+  held: (tensor: string) => boolean = () => true,
+): CheckpointSize {
   let [bytes, quantised] = [0, false];
-  for (const { type, shape } of tensors.values()) {
+  for (const [name, { type, shape }] of tensors) {
+    if (!held(name)) continue;
     const layout = Object.hasOwn(tensorTypes, type) ? tensorTypes[type as TensorType] : undefined;
     if (layout === undefined) continue;
     bytes += (shape.reduce((count, size) => count * size, 1) / layout.numbers) * layout.bytes;

@@ -33,7 +33,7 @@ export interface Checkpoint {
   readonly config: ModelConfig;
   /** The weights, read on demand. */
   readonly weights: Weights;
-  /** Size of the tensors in the files. */
+  /** Size of the tensors in the files, without tables that stay there. */
   readonly stored: CheckpointSize;
   readonly tokenizer: Tokenizer;
   /**
@@ -167,13 +167,16 @@ async function folderTemplate(open: OpenFile, folder: string): Promise<Checkpoin
   return () => readChatTemplate({ jinja, config }, folder);
 }
 
+/** Tables that stay in the file, whose rows are read as tokens come. */
+const STAYS = /(?:^|\.)(?:per_layer_token_embd|embed_tokens_per_layer)\.weight$/;
+
 /** Reads from an open file and returns the result with the file to close; if reading fails, closes it. */
 async function keepOpen(
   file: CheckpointTensors,
   read: () => Promise<Omit<Checkpoint, 'close' | 'stored'>>,
 ): Promise<Checkpoint> {
   try {
-    return { ...(await read()), stored: storedOf(file), close: () => file.close() };
+    return { ...(await read()), stored: storedOf(file, (tensor) => !STAYS.test(tensor)), close: () => file.close() };
   } catch (error) {
     await file.close();
     throw error;

@@ -45,7 +45,7 @@ export interface Decoder<R extends PreparedProgram = Runnable> {
   readonly config: ModelConfig;
   readonly layers: readonly DecoderLayer<R>[];
   /** The inputs that each layer takes of a token, where the model has such. */
-  readonly perLayer?: LayerInputs<R>;
+  readonly perLayer?: PerLayerInputs<R>;
   /** From the residual stream to logits `[m, vocab]`. */
   readonly head: R;
   /** `[vocab, D]`, as stored; absent where the engine holds it as the head and reads its rows back. */
@@ -69,7 +69,7 @@ export interface Decoder<R extends PreparedProgram = Runnable> {
 }
 
 /** The inputs `[m, layers * P]` that the `finish` programs of layers take of each token, see `perLayerProgram`. */
-export interface LayerInputs<R extends PreparedProgram = Runnable> {
+export interface PerLayerInputs<R extends PreparedProgram = Runnable> {
   /** From embeddings `[m, D]` and rows of the table to the inputs. */
   readonly program: R;
   /** Reads the tokens' rows of the table from the model's file. @throws KvError if it cannot be read */
