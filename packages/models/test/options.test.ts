@@ -27,7 +27,7 @@ test.each<[string, () => unknown, string]>([
   [
     'generate',
     () => generate(model, { ids: [1], ...wrong }),
-    "generate: has no option 'cadence': it has prompt, messages, ids, policy, budget, decodePolicy, decodeBudget, block, logits, certify, backend, cache, maxNewTokens, stop, signal, temperature, topP, seed, stopAtEos, every, inFlight, remember",
+    "generate: has no option 'cadence': it has prompt, messages, chatTemplateKwargs, ids, policy, budget, decodePolicy, decodeBudget, block, logits, certify, backend, cache, maxNewTokens, stop, signal, temperature, topP, seed, stopAtEos, every, inFlight, remember",
   ],
   [
     'generate',
