@@ -30,7 +30,11 @@ function captionOf({ value, questionFrom }: PromptSummary): readonly HTMLElement
     ['new', 'the answer'],
   ];
   return [
-    make('span', {}, 'A strip is a stretch of the text: a column is a token, a row a KV head of a layer that keeps slots.'),
+    make(
+      'span',
+      {},
+      'A strip is a stretch of the text: a column is a token, a row a KV head of a layer that keeps slots.',
+    ),
     make(
       'span',
       {},

@@ -52,44 +52,47 @@ test('a model with short convolutions or learned sinks is refused in one sentenc
   expect(existsSync(to)).toBe(false);
 });
 
-describe.each(familyFiles.filter(([name]) => hasOnlyAttention(name) && !hasSinks(name) && !name.startsWith('gemma4')))('%s/%s', (name, file) => {
-  const kinds = (['ids', 'mask'] as const).flatMap((positions) =>
-    (['fused', 'plain'] as const).map((attention) => ({ positions, attention })),
-  );
-  test.each(kinds)(
-    'the exported graph ($attention attention, positions from $positions) gives the logits of transformers',
-    async (kind) => {
-      const to = empty(),
-        { close, config } = await openCheckpoint(fixture(`${name}/${file}`));
-      await close();
-      await exportOnnx(fixture(`${name}/${file}`), to, kind);
-      // The keys of the first blocks of a sequence that turns out to be longer are rotated with the short divisors.
-      for (const { ids, logits } of goldenOutputs(name, file))
-        for (const block of config.ropes.some(({ long }) => ids.length > (long?.beyond ?? Infinity))
-          ? [ids.length]
-          : [ids.length, 1, 7]) {
-          const rows = await logitsOf(to, 'model.onnx', ids, block);
-          for (const at of Object.keys(logits).map(Number))
-            expect(relative(rows[at], logits[at]), `position ${at}, blocks of ${block}`).toBeLessThan(1e-5);
-        }
-    },
-  );
+describe.each(familyFiles.filter(([name]) => hasOnlyAttention(name) && !hasSinks(name) && !name.startsWith('gemma4')))(
+  '%s/%s',
+  (name, file) => {
+    const kinds = (['ids', 'mask'] as const).flatMap((positions) =>
+      (['fused', 'plain'] as const).map((attention) => ({ positions, attention })),
+    );
+    test.each(kinds)(
+      'the exported graph ($attention attention, positions from $positions) gives the logits of transformers',
+      async (kind) => {
+        const to = empty(),
+          { close, config } = await openCheckpoint(fixture(`${name}/${file}`));
+        await close();
+        await exportOnnx(fixture(`${name}/${file}`), to, kind);
+        // The keys of the first blocks of a sequence that turns out to be longer are rotated with the short divisors.
+        for (const { ids, logits } of goldenOutputs(name, file))
+          for (const block of config.ropes.some(({ long }) => ids.length > (long?.beyond ?? Infinity))
+            ? [ids.length]
+            : [ids.length, 1, 7]) {
+            const rows = await logitsOf(to, 'model.onnx', ids, block);
+            for (const at of Object.keys(logits).map(Number))
+              expect(relative(rows[at], logits[at]), `position ${at}, blocks of ${block}`).toBeLessThan(1e-5);
+          }
+      },
+    );
 
-  test('the files next to it hold the same configuration and the same tokenizer', async () => {
-    const to = empty();
-    await exportOnnx(fixture(`${name}/${file}`), to);
-    const { config, tokenizer, close } = await openCheckpoint(fixture(`${name}/${file}`)),
-      read = (other: string): unknown => JSON.parse(readFileSync(join(to, other), 'utf8'));
-    await close();
-    expect(meant(parseConfig(read('config.json'), 'config.json'))).toEqual(meant(config));
-    expect(meant(parseConfig(JSON.parse(JSON.stringify(configJson(config))), 'made'))).toEqual(meant(config));
-    const again = createTokenizer(read('tokenizer.json'), 'tokenizer.json');
-    for (const text of ['the cat, a th', ' Two  spaces\n\nand 1234 éß漢', '</s> x'])
-      expect(again.encode(text)).toEqual(tokenizer.encode(text));
-    expect(read('tokenizer_config.json')).toMatchObject({ eos_token: '</s>' });
-    expect(read('generation_config.json')).toMatchObject({ eos_token_id: [2] });
-  });
-});
+    test('the files next to it hold the same configuration and the same tokenizer', async () => {
+      const to = empty();
+      await exportOnnx(fixture(`${name}/${file}`), to);
+      const { config, tokenizer, close } = await openCheckpoint(fixture(`${name}/${file}`)),
+        read = (other: string): unknown => JSON.parse(readFileSync(join(to, other), 'utf8'));
+      await close();
+      expect(meant(parseConfig(read('config.json'), 'config.json'))).toEqual(meant(config));
+      expect(meant(parseConfig(JSON.parse(JSON.stringify(configJson(config))), 'made'))).toEqual(meant(config));
+      const again = createTokenizer(read('tokenizer.json'), 'tokenizer.json');
+      for (const text of ['the cat, a th', ' Two  spaces\n\nand 1234 éß漢', '</s> x'])
+        expect(again.encode(text)).toEqual(tokenizer.encode(text));
+      expect(read('tokenizer_config.json')).toMatchObject({ eos_token: '</s>' });
+      expect(read('generation_config.json')).toMatchObject({ eos_token_id: [2] });
+    });
+  },
+);
 
 /** Rounds to multiples of the largest magnitude in every 32, over -8, as 4 bits do. */
 function rounded({ inputs, outputs, ...matrix }: Matrix): Matrix {

@@ -105,10 +105,7 @@ describe('one memory budget', () => {
       fc.asyncProperty(
         fc.constantFrom(
           ...cacheForms.map((form) => [whole, form] as const),
-          ...(['f32', 'q8'] as const).flatMap((form) => [
-            [hybrid, form] as const,
-            [shared, form] as const,
-          ]),
+          ...(['f32', 'q8'] as const).flatMap((form) => [[hybrid, form] as const, [shared, form] as const]),
         ),
         fc.constantFrom(...known),
         fc.integer({ min: 2, max: 90 }),

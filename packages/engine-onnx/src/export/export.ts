@@ -1,7 +1,15 @@
 import { KvError, list, number, oneOf } from '@kv/core';
 import type { OptionValues, ResolvedOptions } from '@kv/core';
 import { settleOwn } from '@kv/core/engine';
-import { builtin, embeddedFolder, openCheckpoint, slotLayers, slotHeads, type Checkpoint, commonHeads } from '@kv/checkpoints';
+import {
+  builtin,
+  embeddedFolder,
+  openCheckpoint,
+  slotLayers,
+  slotHeads,
+  type Checkpoint,
+  commonHeads,
+} from '@kv/checkpoints';
 import type { JsonFields, ModelConfig } from '@kv/checkpoints';
 import type { ExternalData } from '../graph.ts';
 import { decoderGraph } from './decoder-graph.ts';
