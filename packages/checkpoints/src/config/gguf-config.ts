@@ -11,7 +11,7 @@ import {
 } from './config.ts';
 import { expertsOfKeys } from './experts.ts';
 import { boolean, integer, optional, positive, show, type JsonFields } from '../read/fields.ts';
-import { expectKnown } from './gguf-keys.ts';
+import { expectKnown, type Keys } from './gguf-keys.ts';
 import type { GgufFile } from '../format/gguf.ts';
 import {
   everyNth,
@@ -32,16 +32,6 @@ import { ropesByLayer, yarn, yarnAttention, type RopeConfig, type Yarn } from '.
 import { missing } from '../format/tensor-file.ts';
 import { tensorReader } from '../format/tensor-reader.ts';
 import { unknownArchitecture } from './unknown-architecture.ts';
-
-/** A file's metadata, read by keys without the architecture's prefix. */
-export interface Keys {
-  readonly where: string;
-  readonly metadata: JsonFields;
-  key(rest: string): string;
-  has(rest: string): boolean;
-  positive(rest: string, fallback?: number): number;
-  integer(rest: string, fallback?: number, most?: number, least?: number): number;
-}
 
 /**
  * Derives the shape of a decoder from a GGUF file's metadata and, as llama.cpp does, from its tensors: vocabulary size,

@@ -2,6 +2,16 @@ import { KvError } from '@kv/core';
 import type { Architecture } from './architectures.ts';
 import { show, type JsonFields } from '../read/fields.ts';
 
+/** A file's metadata, read by keys without the architecture's prefix. */
+export interface Keys {
+  readonly where: string;
+  readonly metadata: JsonFields;
+  key(rest: string): string;
+  has(rest: string): boolean;
+  positive(rest: string, fallback?: number): number;
+  integer(rest: string, fallback?: number, most?: number, least?: number): number;
+}
+
 /** Keys, without the architecture's prefix, that `configFromGguf` reads. */
 const read: ReadonlySet<string> = new Set([
   'context_length',

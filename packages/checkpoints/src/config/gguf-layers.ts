@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import { checkHeads, mostHeadDim, type ModelConfig } from './config.ts';
-import type { Keys } from './gguf-config.ts';
+import type { Keys } from './gguf-keys.ts';
 import { mixersByLayer } from './layers.ts';
 import { integer, show } from '../read/fields.ts';
 
