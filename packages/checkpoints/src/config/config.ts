@@ -247,7 +247,7 @@ function architectureOf(fields: JsonFields, where: string): readonly [Architectu
   const value = fields.model_type,
     known = Object.entries<Architecture>(architectures);
   if (typeof value === 'string' && Object.hasOwn(architectures, value)) return [value as ArchitectureName, fields];
-  const aliased = known.find(([, { alias }]) => alias?.text === value);
+  const aliased = known.find(([, { alias }]) => alias !== undefined && alias.text === value);
   if (aliased) return [aliased[0] as ArchitectureName, { ...aliased[1].alias?.absent, ...fields }];
   const inner = known.flatMap(([name, { within, alias }]) => {
     if (value === undefined) return [];
