@@ -48,12 +48,12 @@ export function withMxPairs(file: CheckpointTensors): CheckpointTensors {
   return {
     ...file,
     tensors,
-    async bytes(tensor) {
+    async bytes(tensor, part) {
       const pair = pairs.get(tensor),
         found = tensors.get(tensor);
       if (pair) return joinMx(await file.bytes(pair.blocks), await file.bytes(pair.scales));
       if (found) weightType(found.type, `${where} ${show(tensor)}`);
-      return file.bytes(tensor);
+      return file.bytes(tensor, part);
     },
   };
 }
