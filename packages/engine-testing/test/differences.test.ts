@@ -5,6 +5,7 @@ import { createDecoder, hostDecoder, referenceEngine } from '@kv/engine';
 import { halfWeights, oracleLogits } from '../src/decoder.oracle.ts';
 import type { Json } from '../src/decoder.oracle.ts';
 import { families, fixture, fixtureJson, goldenOutputs, hasExperts } from '@kv/model-testing/fixture';
+import { inTurn } from '@kv/model-testing/in-turn';
 import { emptyCaches, relative, run } from '../src/run.ts';
 
 const weights = Object.fromEntries(families.map((name) => [name, halfWeights(fixture(`${name}/model.safetensors`))]));
@@ -227,7 +228,7 @@ const variants: Readonly<Record<string, fc.Arbitrary<Json>>> = {
     .map((changed) => ({ text_config: { ...(config('qwen3_5_moe-untied').text_config as Json), ...changed } })),
 };
 
-describe.each(families)('every difference of %s', (name) => {
+describe.each(inTurn(families, 3))('every difference of %s', (name) => {
   // A value head's norm enlarges what a nearly orthogonal query reads: weights that differ in the last digit of f32 move logits by 2e-5.
   const within = name.startsWith('qwen3_5') ? 2e-4 : 2e-5;
   test('logits of all positions are those of the float64 oracle, whatever the configuration says', async () => {

@@ -9,6 +9,7 @@ import { describe, expect, test } from 'vitest';
 import { createPrefixStore, generate, loadCache, loadModel, saveCache, Sequence, type Model } from '../src/index.ts';
 import { halfWeights, oracleLogits, type Json } from '@kv/engine-testing/decoder.oracle';
 import { fixture, fixtureJson } from '@kv/model-testing/fixture';
+import { inTurn } from '@kv/model-testing/in-turn';
 import { relative } from '@kv/engine-testing/run';
 
 /**
@@ -89,7 +90,7 @@ async function ran(model: Model, policy: Policy, { prompt, steps, budget, every,
   return { fed, kept, logits };
 }
 
-describe.each(names)('%s', (name) => {
+describe.each(inTurn(names, 3))('%s', (name) => {
   const model = models.get(name)!, // of the list above
     slots = slotsOf(name),
     windows = slotLayers(model.config).map((l) => model.config.attention.windows[l]);
