@@ -173,7 +173,7 @@ def draw_facts(rng, keys, count, confusable):
             form = rng.choices(FORMS, weights)[0]
             variant = rng.randrange(len(form.statements))
         key = keys.sample(rng)
-        if form.name == "code" and len(facts) == secret:
+        if form.name == "code" and len(facts) == secret and "secret" not in used:
             key = "secret"
         if key.lower() in used:
             continue

@@ -8,10 +8,39 @@ import torch
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 
+from hybrid import Config as HybridConfig, Hybrid
 from model import Config, Llama
 
 
+def hybrid_json(config):
+    attends = config.attention_layers
+    return {
+        "architectures": ["Lfm2ForCausalLM"],
+        "model_type": "lfm2",
+        "hidden_size": config.hidden_size,
+        "intermediate_size": config.intermediate_size,
+        "block_auto_adjust_ff_dim": False,
+        "num_hidden_layers": config.num_hidden_layers,
+        "layer_types": ["full_attention" if i in attends else "conv" for i in range(config.num_hidden_layers)],
+        "num_attention_heads": config.num_attention_heads,
+        "num_key_value_heads": config.num_key_value_heads,
+        "conv_L_cache": config.conv_L_cache,
+        "conv_bias": False,
+        "vocab_size": config.vocab_size,
+        "norm_eps": config.norm_eps,
+        "rope_theta": config.rope_theta,
+        "max_position_embeddings": config.max_position_embeddings,
+        "tie_word_embeddings": True,
+        "use_cache": True,
+        "bos_token_id": 0,
+        "eos_token_id": 1,
+        "torch_dtype": "float16",
+    }
+
+
 def config_json(config):
+    if isinstance(config, HybridConfig):
+        return hybrid_json(config)
     return {
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
@@ -48,6 +77,14 @@ def tokenizer_config(config):
     }
 
 
+def read_config(fields):
+    if fields["model_type"] != "lfm2":
+        return Config(**{name: fields[name] for name in Config.__dataclass_fields__})
+    attends = tuple(i for i, kind in enumerate(fields["layer_types"]) if kind == "full_attention")
+    derived = {"attention_layers": attends, "head_dim": fields["hidden_size"] // fields["num_attention_heads"]}
+    return HybridConfig(**{name: derived.get(name, fields.get(name)) for name in HybridConfig.__dataclass_fields__})
+
+
 def load_model(path):
     """(model in float32, tokenizer) of an exported folder or of a run's checkpoint.pt."""
     path = Path(path)
@@ -60,8 +97,8 @@ def load_model(path):
         weights = {name: w.float() for name, w in load_file(path / "model.safetensors").items()}
         tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
         fields = json.loads((path / "config.json").read_text())
-        config = Config(**{name: fields[name] for name in Config.__dataclass_fields__})
-    model = Llama(config)
+        config = read_config(fields)
+    model = Hybrid(config) if isinstance(config, HybridConfig) else Llama(config)
     model.load_state_dict(weights)
     return model.eval(), tokenizer
 

@@ -1,5 +1,7 @@
 """Trains the embedded model from scratch: python train.py --out RUN --minutes 110 --seed 7
 
+--hybrid trains a model whose layers are mostly short convolutions (hybrid.py) instead.
+
 Two one-thread processes average their gradients. The wall clock drives the schedule: lengths grow when
 the answer loss allows it, and the learning rate decays over the last third of --minutes. Run the same
 command again to resume from RUN/checkpoint.pt; a file RUN/stop ends it early, with a checkpoint.
@@ -20,6 +22,7 @@ from tokenizers import Tokenizer
 
 from data import Generator, read_texts
 from export import load_model
+from hybrid import Config as HybridConfig, Hybrid
 from model import Config, Llama
 from optimiser import Optimiser, Smooth, read_checkpoint, run_processes, write_checkpoint
 from tokenizer import train_tokenizer
@@ -76,9 +79,11 @@ def train(rank, world, args):
     out = Path(args.out)
     texts = list(read_texts(args.texts).values())
     tokenizer = Tokenizer.from_file(str(out / "tokenizer.json"))
-    model = Llama(Config(vocab_size=tokenizer.get_vocab_size()))
+    vocab = tokenizer.get_vocab_size()
+    model = Hybrid(HybridConfig(vocab_size=vocab)) if args.hybrid else Llama(Config(vocab_size=vocab))
     optimiser = Optimiser(model, rank, world, MUON_LR, ADAM_LR)
     layers = model.config.num_hidden_layers
+    attending = getattr(model.config, "attention_layers", range(layers))
     state = {"step": 0, "stage": 0, "stage_step": 0, "tokens": 0, "elapsed": 0.0, "answer": 5.0, "prose": 7.0,
              "hidden": [1.0] * layers, "curve": []}
     saved = read_checkpoint(out, model, optimiser)
@@ -111,9 +116,9 @@ def train(rank, world, args):
         rate = min(1.0, (state["step"] - state.get("warm", 0) + 1) / WARMUP, max(0.0, (1 - progress) / DECAY_SHARE))
         length, rows, shares = choose(shared, state["stage"], progress)
         layer = None
-        share = HIDE_SHARE if max(h.value for h in hidden) > HIDE_ENOUGH else HIDE_SHARE / 2
+        share = HIDE_SHARE if max(hidden[l].value for l in attending) > HIDE_ENOUGH else HIDE_SHARE / 2
         if state["stage"] >= HIDE_FROM_STAGE and shared.random() < share:
-            layer = shared.choices(range(layers), [0.1 + h.value ** 2 for h in hidden])[0]
+            layer = shared.choices(attending, [0.1 + hidden[l].value ** 2 for l in attending])[0]
             if shared.random() < HIDE_SHORT_SHARE:
                 length, rows, shares = HIDE_SHORT
         loss, answer_loss, prose_loss = losses(model, generator.batch(length, rows, shares), layer)
@@ -159,6 +164,7 @@ def main():
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--start", help="folder written by export.py, to go on from")
     parser.add_argument("--start-minute", type=float, default=110, help="minutes of training those weights have had")
+    parser.add_argument("--hybrid", action="store_true")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--port", type=int, default=29517)
     args = parser.parse_args()

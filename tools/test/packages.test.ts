@@ -19,6 +19,7 @@ const modules = packed.filter(
       '@kv/create-piece',
       '@kv/detector-smollm2',
       '@kv/model-embedded',
+      '@kv/model-hybrid',
       '@kv/model-reasoner',
     ].includes(name),
 );
