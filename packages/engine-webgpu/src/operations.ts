@@ -330,9 +330,8 @@ export function encodeStateSpace(
 const LARGEST = 3.4028234663852886e38;
 
 /** Records what heads give, x `[m, width]`, times the sigmoid of their gates, `[m, width]`, or `[m, H]`, one for each head. */
-export function encodeOutputGate(commands: Commands, x: Tensor, gate: Tensor): Tensor {
+export function encodeOutputGate(commands: Commands, x: Tensor, gate: Tensor, width: number): Tensor {
   const [m, gates] = gate.shape,
-    width = sizeOf(x.shape) / m,
     shape = [m, width],
     out = commands.make(shape);
   dispatch(commands, outputGate, { x: { ...x, shape }, gate, out }, { run: width / gates }, sizeOf(shape));

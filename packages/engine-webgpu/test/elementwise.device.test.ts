@@ -378,7 +378,7 @@ gpuTest('output gates, one for each number or for some', (gpu) =>
       [x, gate] = [numbers(seed, m * width), numbers(seed + 1, m * gates).map((v) => 20 * v)],
       got = await first(gpu, (commands) => {
         const [rows, on] = [commands.upload(x, [m, width]), commands.upload(gate, [m, gates])];
-        return rowsOf(encodeOutputGate(commands, rows, on), width);
+        return rowsOf(encodeOutputGate(commands, rows, on, width), width);
       });
     near(got, gateOutputs(x, gate), (_, want) => 1e-5 * Math.abs(want) + 1e-30);
   }),

@@ -133,7 +133,7 @@ async function passTogether(requests: readonly BatchRequest[]): Promise<void> {
           encodeSlots(commands, { ...own, shape: [1, 1, width] }, attended, 1, 0, r);
           for (const spent of [q, ...added, own]) commands.free(spent);
         });
-      const given = gateOutputs(commands, { ...attended, shape: [m, width] }, gate),
+      const given = gateOutputs(commands, { ...attended, shape: [m, width] }, gate, queries),
         next = finishRows(decoder, commands, index, { x, m, layerInputs }, given);
       for (const spent of [queries, ...keysValues]) commands.free(spent);
       x = next;

@@ -128,7 +128,7 @@ function through(copy: DeviceState, commands: Commands, index: number, { part, q
     { at: l } = kept.all[index],
     config = slotModel(context.model.config);
   const attended = encodeAttention(commands, attentionOf(copy.layers[l], config, l, q, part.positions)),
-    given = gateOutputs(commands, attended.out, gate),
+    given = gateOutputs(commands, attended.out, gate, q),
     next = finishRows(decoder, commands, index, part, given);
   commands.free(q);
   part.x = next;

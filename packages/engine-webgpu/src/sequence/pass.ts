@@ -88,7 +88,7 @@ export async function devicePass(
         over,
       });
       for (const [i, { part, some, live, q, gate }] of projected.entries()) {
-        const attended = gateOutputs(commands, attend(live, q, i === 0), gate);
+        const attended = gateOutputs(commands, attend(live, q, i === 0), gate, q);
         commands.free(q);
         const x = finishRows(decoder, commands, index, live, attended);
         if (some) {

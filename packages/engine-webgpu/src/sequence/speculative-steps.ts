@@ -77,7 +77,7 @@ export function speculativeSteps(caches: DeviceState): SpeculativeSteps {
             ...hiddenFrom(commands, part, hidden),
             slots: layer.cache.length + inFlight + 1,
           });
-          const gated = gateOutputs(commands, out, gate),
+          const gated = gateOutputs(commands, out, gate, q),
             x = finishRows(decoder, commands, index, part, gated);
           for (const spent of [q, ...keysValues]) commands.free(spent);
           part.x = x;
