@@ -28,6 +28,9 @@ const packages = new URL('../../../packages/', import.meta.url);
 const evicting = policyNames.map((name) => [name, compile(policyOf(name))] as const).filter(([, { evicts }]) => evicts);
 
 const gpu = await sharedGpu(openGpu);
+
+/** Of families whose plans take long: KV_FULL=1 runs them. */
+const nightly = it.runIf(process.env['KV_FULL'] === '1');
 afterAll(() => gpu?.destroy(), 60_000);
 
 const SMALL: ModelConfig = {
@@ -154,7 +157,7 @@ describe.skipIf(!gpu)('a model on the device', () => {
     300_000,
   );
 
-  it(
+  nightly(
     'passes layers with a state space as planned',
     () =>
       onDevice(async (model) => {
@@ -164,7 +167,7 @@ describe.skipIf(!gpu)('a model on the device', () => {
     300_000,
   );
 
-  it(
+  nightly(
     'passes layers that read the slots of others or take inputs of their own as planned',
     () =>
       onDevice(async (model) => {

@@ -107,7 +107,7 @@ export function parseRope(
   if (localType !== 'default')
     throw new KvError(where, `rope_type of sliding_attention must be default, got ${show(localType)}`);
   const turned = (base: number): RopeConfig =>
-      scaled({ theta: base, rotary }, fields, rope, { maxPositions, share, where }),
+      scaled({ theta: base, rotary }, fields, rope, { maxPositions, where }),
     list = kind.listedThetas ? thetasOf(fields, layers, where) : undefined,
     ropes = new Map([...new Set(list)].map((base) => [base, base === 0 ? unturned : turned(base)]));
   const base = theta(rope, 'rope_theta', kind.defaults.theta ?? 10_000);
@@ -136,7 +136,7 @@ function scaled(
   plain: RopeConfig,
   fields: JsonFields,
   rope: JsonFields,
-  { maxPositions, share, where }: Pick<Around, 'maxPositions' | 'where'> & { readonly share: number },
+  { maxPositions, where }: Pick<Around, 'maxPositions' | 'where'>,
 ): RopeConfig {
   const { rotary } = plain,
     type = rope.rope_type ?? rope.type ?? 'default';
