@@ -106,8 +106,7 @@ export function parseRope(
   const localType = inner.rope_type ?? inner.type ?? 'default';
   if (localType !== 'default')
     throw new KvError(where, `rope_type of sliding_attention must be default, got ${show(localType)}`);
-  const turned = (base: number): RopeConfig =>
-      scaled({ theta: base, rotary }, fields, rope, { maxPositions, where }),
+  const turned = (base: number): RopeConfig => scaled({ theta: base, rotary }, fields, rope, { maxPositions, where }),
     list = kind.listedThetas ? thetasOf(fields, layers, where) : undefined,
     ropes = new Map([...new Set(list)].map((base) => [base, base === 0 ? unturned : turned(base)]));
   const base = theta(rope, 'rope_theta', kind.defaults.theta ?? 10_000);
