@@ -1,6 +1,6 @@
 /** What Gemma 4 needs of files: configurations of layers that differ, and a table whose rows are read as tokens come. */
 import { readFileSync } from 'node:fs';
-import { fileSource, openCheckpoint, parseConfig, readSafetensors } from '@kv/checkpoints';
+import { checkpointWeights, fileSource, openCheckpoint, parseConfig, readSafetensors } from '@kv/checkpoints';
 import { fixture, fixtureJson, goldenOutputs } from '@kv/model-testing/fixture';
 import { relative } from '@kv/engine-testing/run';
 import { describe, expect, test } from 'vitest';
@@ -129,3 +129,13 @@ async function readTable(path: string, format: string): Promise<Uint8Array> {
   const file = await readSafetensors(await fileSource(path));
   return file.bytes('model.embed_tokens_per_layer.weight').finally(() => file.close());
 }
+
+test('a factor that one layer lacks is named', async () => {
+  const file = await readSafetensors(await fileSource(fixture('gemma4-keys/model.safetensors'))),
+    config = parseConfig(fixtureJson('gemma4-keys/config.json'), 'gemma4-keys'),
+    tensors = new Map(file.tensors),
+    name = [...tensors.keys()].find((tensor) => tensor.endsWith('layers.3.layer_scalar'))!; // of every layer
+  tensors.delete(name);
+  expect(() => checkpointWeights({ ...file, tensors }, config)).toThrow(`expected a tensor ${name} of shape [1]`);
+  await file.close();
+});

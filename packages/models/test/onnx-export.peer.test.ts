@@ -1,4 +1,13 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
@@ -210,6 +219,19 @@ test('a SentencePiece vocabulary becomes a tokenizer.json with the same ids', as
     got = createTokenizer(JSON.parse(JSON.stringify(ggufTokenizerJson(metadata, 'spm'))), 'tokenizer.json');
   for (const text of ['Hello World', '  two  spaces', 'ied 4 ½ months', '', 'Führer 🦙.cpp\t\n3333', '<s> a'])
     expect(got.encode(text)).toEqual(want.encode(text));
+});
+
+test('a folder that holds a checkpoint is refused, and nothing in it changes', async () => {
+  for (const name of ['model.safetensors', 'x.gguf', 'config.json']) {
+    const to = empty();
+    mkdirSync(to, { recursive: true });
+    writeFileSync(join(to, name), 'mine');
+    await expect(exportOnnx('embedded', to)).rejects.toThrow(
+      `expected an empty folder or an earlier export, got "${to}", whose ${name} it would replace or lie next to: name another folder`,
+    );
+    expect(readdirSync(to)).toEqual([name]);
+    expect(readFileSync(join(to, name), 'utf8')).toBe('mine');
+  }
 });
 
 test('a folder that cannot be written is named', async () => {

@@ -97,7 +97,7 @@ const USAGE = Object.entries(COMMANDS).map(([name, { argument, says }]) => ({
 }));
 const QUIT = 'leave; so does Ctrl-D, Ctrl-C at an empty prompt, or Ctrl-C twice within a second';
 const HELP = [...USAGE, { usage: '/quit', says: QUIT }]
-  .map(({ usage, says }) => `${usage.padEnd(21)}${says}\n`)
+  .map(({ usage, says }) => `${usage.padEnd(24)}${says}\n`)
   .join('');
 
 /** Runs a line that starts with `/`; an error is printed as one sentence, and the conversation goes on. */

@@ -346,6 +346,8 @@ function readWeights(reader: TensorReader, config: ModelConfig, format: Checkpoi
     };
   };
 
+  // of all layers or of none
+  const scaled = mixers.some((_, index) => has(names.layer(index).scale));
   const layers = Array.from({ length: count }, (_, index) => {
     const at = names.layer(index),
       mixer = mixers[index];
@@ -401,7 +403,7 @@ function readWeights(reader: TensorReader, config: ModelConfig, format: Checkpoi
                 output: matrix(`${at.inputOutput}.weight`, D, P),
                 norm: gain(at.inputNorm, D),
               }),
-        scale: has(at.scale) ? vector(at.scale, 1) : undefined,
+        scale: scaled ? vector(at.scale, 1) : undefined,
       }),
     };
   });

@@ -5,6 +5,7 @@ import {
   builtin,
   embeddedFolder,
   openCheckpoint,
+  show,
   slotLayers,
   slotHeads,
   type Checkpoint,
@@ -52,7 +53,8 @@ const MOST_FILE_BYTES = 2 ** 31 - 2 ** 20;
  *
  * @param name a model, as for `loadModel`
  * @returns the files written, relative to the folder
- * @throws KvError for a checkpoint that cannot be read, a layer without attention, or a folder that cannot be written
+ * @throws KvError for a checkpoint that cannot be read, a layer without attention, a folder that holds a checkpoint, or one
+ * that cannot be written
  */
 export async function exportOnnx(
   name: string,
@@ -63,6 +65,7 @@ export async function exportOnnx(
   const checkpoint = await openCheckpoint(name === 'embedded' ? embeddedFolder() : name);
   try {
     expectAttention(name, checkpoint.config);
+    expectNoCheckpoint(folder);
     return await writable(folder, () => write(checkpoint, folder, settled));
   } finally {
     await checkpoint.close();
@@ -76,6 +79,20 @@ const plural = {
   gatedDelta: 'gated delta rules',
   stateSpace: 'state spaces',
 } as const;
+
+/** @throws KvError for a folder with a model that no export has written, whose files an export would replace */
+function expectNoCheckpoint(folder: string): void {
+  const { existsSync, readdirSync, statSync } = builtin('node:fs');
+  // one that is no folder is named where it is written
+  const names = existsSync(folder) && statSync(folder).isDirectory() ? readdirSync(folder) : [],
+    own = names.includes('onnx'),
+    other = names.find((name) => /\.(?:safetensors|gguf)$/.test(name) || (name === 'config.json' && !own));
+  if (other !== undefined)
+    throw new KvError(
+      'exportOnnx',
+      `expected an empty folder or an earlier export, got ${show(folder)}, whose ${other} it would replace or lie next to: name another folder`,
+    );
+}
 
 /** @throws KvError for a model that no graph is written of, such as one with a layer that carries a state */
 function expectAttention(name: string, config: ModelConfig): void {
