@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from model import RMSNorm, rope_tables, rotate
+from model import RMSNorm, attend, initialise, rope_tables, rotate
 
 
 @dataclass
@@ -64,13 +64,8 @@ class Attention(nn.Module):
         k = self.k_layernorm(self.k_proj(x).view(batch, length, self.kv_heads, self.head_dim)).transpose(1, 2)
         v = self.v_proj(x).view(batch, length, self.kv_heads, self.head_dim).transpose(1, 2)
         q, k = rotate(q, cos, sin), rotate(k, cos, sin)
-        if past is not None:
-            k, v = torch.cat([past[0], k], dim=2), torch.cat([past[1], v], dim=2)
-        groups = self.heads // self.kv_heads
-        out = F.scaled_dot_product_attention(
-            q, k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1),
-            attn_mask=mask, is_causal=mask is None)
-        return self.out_proj(out.transpose(1, 2).reshape(batch, length, -1)), (k, v)
+        out, kept = attend(q, k, v, mask, past)
+        return self.out_proj(out), kept
 
 
 class MLP(nn.Module):
@@ -117,10 +112,7 @@ class Hybrid(nn.Module):
         cos, sin = rope_tables(config)
         self.register_buffer("cos", cos, persistent=False)
         self.register_buffer("sin", sin, persistent=False)
-        for name, p in self.named_parameters():
-            if p.dim() == 2:
-                residual = name.endswith(("out_proj.weight", "w2.weight"))
-                nn.init.normal_(p, std=0.02 / ((2 * config.num_hidden_layers) ** 0.5 if residual else 1))
+        initialise(self, config.num_hidden_layers, ("out_proj.weight", "w2.weight"))
 
     def forward(self, ids, masks=None, cache=None):
         """Final hidden states. masks: {layer: boolean mask} of layers that attend; layers not named are causal

@@ -46,6 +46,26 @@ def rotate(x, cos, sin):
     return x * cos + torch.cat([-right, left], dim=-1) * sin
 
 
+def attend(q, k, v, mask=None, past=None):
+    """Attention of rotated q, k and v, [batch, heads, length, head_dim], after `past` (keys, values).
+    mask: None (causal) or booleans [batch, 1, query, key], True where attention is allowed.
+    Returns what heads give, [batch, length, heads * head_dim], and all keys and values."""
+    if past is not None:
+        k, v = torch.cat([past[0], k], dim=2), torch.cat([past[1], v], dim=2)
+    groups = q.shape[1] // k.shape[1]
+    out = F.scaled_dot_product_attention(
+        q, k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1),
+        attn_mask=mask, is_causal=mask is None)
+    return out.transpose(1, 2).flatten(2), (k, v)
+
+
+def initialise(model, layers, residual):
+    """Matrices from a normal distribution, narrower for those that add to the residual stream, whose names end so."""
+    for name, p in model.named_parameters():
+        if p.dim() == 2:
+            nn.init.normal_(p, std=0.02 / ((2 * layers) ** 0.5 if name.endswith(residual) else 1))
+
+
 class Attention(nn.Module):
     def __init__(self, c):
         super().__init__()
@@ -62,13 +82,8 @@ class Attention(nn.Module):
         q = rotate(self.q_proj(x).view(batch, length, self.heads, self.head_dim).transpose(1, 2), cos, sin)
         k = rotate(self.k_proj(x).view(batch, length, self.kv_heads, self.head_dim).transpose(1, 2), cos, sin)
         v = self.v_proj(x).view(batch, length, self.kv_heads, self.head_dim).transpose(1, 2)
-        if past is not None:
-            k, v = torch.cat([past[0], k], dim=2), torch.cat([past[1], v], dim=2)
-        groups = self.heads // self.kv_heads
-        out = F.scaled_dot_product_attention(
-            q, k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1),
-            attn_mask=mask, is_causal=mask is None)
-        return self.o_proj(out.transpose(1, 2).reshape(batch, length, -1)), (k, v)
+        out, kept = attend(q, k, v, mask, past)
+        return self.o_proj(out), kept
 
 
 class MLP(nn.Module):
@@ -110,10 +125,7 @@ class Llama(nn.Module):
         cos, sin = rope_tables(config)
         self.register_buffer("cos", cos, persistent=False)
         self.register_buffer("sin", sin, persistent=False)
-        for name, p in self.named_parameters():
-            if p.dim() == 2:
-                residual = name.endswith(("o_proj.weight", "down_proj.weight"))
-                nn.init.normal_(p, std=0.02 / ((2 * config.num_hidden_layers) ** 0.5 if residual else 1))
+        initialise(self, config.num_hidden_layers, ("o_proj.weight", "down_proj.weight"))
 
     def forward(self, ids, masks=None, cache=None):
         """Final hidden states. masks: {layer: boolean mask}; layers not named are causal
