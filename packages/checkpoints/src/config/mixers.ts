@@ -347,15 +347,18 @@ function attends(
     all = Array.from({ length: layers }, (_, l) => l),
     { state, attention } = layerTypes[kind];
   if (types != null) {
-    const attending = [...attention, ...(slides ? ['sliding_attention'] : [])],
-      known = [state[0], attention[0], ...attending.slice(attention.length)];
+    const sliding = slides ? ['sliding_attention'] : [],
+      attending = [...attention, ...sliding];
     if (
       Array.isArray(types) &&
       types.length === layers &&
       types.every((type: string) => [...state, ...attending].includes(type))
     )
       return types.map((type: string) => attending.includes(type));
-    throw new KvError(where, `layer_types must be ${layers} of ${asList(known)}, got ${show(types)}`);
+    throw new KvError(
+      where,
+      `layer_types must be ${layers} of ${asList([state[0], attention[0], ...sliding])}, got ${show(types)}`,
+    );
   }
   if (kind === 'stateSpace') return all.map(() => false);
   if (kind === 'gatedDelta') return everyNth(layers, integer(fields, 'full_attention_interval', where, 4));

@@ -154,12 +154,9 @@ export function configJson(config: ModelConfig): JsonFields {
   };
 }
 
-const typeOf = ({ kind }: Mixer, window: number, state: StateMixer['kind'] = 'shortConvolution'): string =>
-  kind !== 'attention'
-    ? layerTypes[kind].state[0]
-    : window < Infinity
-      ? 'sliding_attention'
-      : layerTypes[state].attention[0];
+/** @param attention what a layer with attention and without a window is called */
+const typeOf = ({ kind }: Mixer, window: number, attention = 'full_attention'): string =>
+  kind !== 'attention' ? layerTypes[kind].state[0] : window < Infinity ? 'sliding_attention' : attention;
 
 /** Returns the fields of layers that differ. */
 function layersJson(
@@ -200,7 +197,7 @@ function partJson(rope: RopeConfig, maxPositions: number): JsonFields {
 function mixersJson({ mixers, hidden, ffn }: ModelConfig, kind: StateMixer['kind']): JsonFields {
   const other = mixers.find((mixer) => mixer.kind !== 'attention');
   return {
-    layer_types: mixers.map((mixer) => typeOf(mixer, Infinity, kind)),
+    layer_types: mixers.map((mixer) => typeOf(mixer, Infinity, layerTypes[kind].attention[0])),
     ...(kind === 'stateSpace' && { shared_intermediate_size: ffn, num_local_experts: 0 }),
     ...(other?.kind === 'shortConvolution' && { conv_L_cache: other.kernel, conv_bias: other.bias }),
     ...(other?.kind === 'gatedDelta' && {

@@ -409,17 +409,15 @@ function readWeights(reader: TensorReader, config: ModelConfig, format: Checkpoi
   });
   const embed = matrix(`${names.embed}.weight`, vocab, D),
     norm = gain(names.norm, D);
-  const perLayer =
-    P === undefined
-      ? undefined
-      : take<PerLayerWeights>({
-          input: matrix(`${names.perLayer.input}.weight`, count * P, D),
-          norm: gain(names.perLayer.norm, P),
-          rows: (
-            (read) => async () =>
-              read
-          )(rows(`${names.perLayer.table}.weight`, vocab, count * P)),
-        });
+  const table = P === undefined ? undefined : rows(`${names.perLayer.table}.weight`, vocab, count * P),
+    perLayer =
+      P === undefined || table === undefined
+        ? undefined
+        : take<PerLayerWeights>({
+            input: matrix(`${names.perLayer.input}.weight`, count * P, D),
+            norm: gain(names.perLayer.norm, P),
+            rows: async () => table,
+          });
   const head = tied ? embed : matrix(`${names.head}.weight`, vocab, D);
   checkNames(names.harmless, `the tensors of a ${config.architecture} model with ${count} layers`);
   return {

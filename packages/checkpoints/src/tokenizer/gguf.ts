@@ -105,6 +105,14 @@ function mergesOf(metadata: ReadonlyMap<string, unknown>, where: string): readon
   return merges.map(pairOf);
 }
 
+/** How pieces of SentencePiece mark spaces, and what makes text of them. */
+const markSpaces = { type: 'Replace', pattern: { String: ' ' }, content: SPACE },
+  piecesToText = [
+    { type: 'Replace', pattern: { String: SPACE }, content: ' ' },
+    { type: 'ByteFallback' },
+    { type: 'Fuse' },
+  ];
+
 /**
  * Gemma 4's: SentencePiece's tokens, with marked spaces and bytes for what they lack, joined by merges. As in its
  * tokenizer.json a text is one word; llama.cpp cuts it at line breaks, which no merge crosses but among themselves.
@@ -115,17 +123,10 @@ function mergedPiecesJson(metadata: ReadonlyMap<string, unknown>, where: string)
   if (prefix) throw new KvError(where, 'tokenizer.ggml.add_space_prefix must be false or absent, got true');
   return {
     added_tokens: added.map(addedJson),
-    normalizer: { type: 'Replace', pattern: { String: ' ' }, content: SPACE },
+    normalizer: markSpaces,
     pre_tokenizer: null,
     post_processor: template(around(true), tokens),
-    decoder: {
-      type: 'Sequence',
-      decoders: [
-        { type: 'Replace', pattern: { String: SPACE }, content: ' ' },
-        { type: 'ByteFallback' },
-        { type: 'Fuse' },
-      ],
-    },
+    decoder: { type: 'Sequence', decoders: piecesToText },
     model: {
       type: 'BPE',
       unk_token: tokens[id(metadata, 'unknown', tokens.length, where) ?? 0],
@@ -232,21 +233,13 @@ function sentencePieceJson(metadata: ReadonlyMap<string, unknown>, where: string
     added_tokens: added.map(addedJson),
     normalizer: {
       type: 'Sequence',
-      normalizers: [
-        ...(prefix ? [{ type: 'Prepend', prepend: SPACE }] : []),
-        { type: 'Replace', pattern: { String: ' ' }, content: SPACE },
-      ],
+      normalizers: [...(prefix ? [{ type: 'Prepend', prepend: SPACE }] : []), markSpaces],
     },
     pre_tokenizer: null,
     post_processor: template(around(true), tokens),
     decoder: {
       type: 'Sequence',
-      decoders: [
-        { type: 'Replace', pattern: { String: SPACE }, content: ' ' },
-        { type: 'ByteFallback' },
-        { type: 'Fuse' },
-        ...(prefix ? [{ type: 'Strip', content: ' ', start: 1, stop: 0 }] : []),
-      ],
+      decoders: [...piecesToText, ...(prefix ? [{ type: 'Strip', content: ' ', start: 1, stop: 0 }] : [])],
     },
     model: {
       type: 'BPE',
