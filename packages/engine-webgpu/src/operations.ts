@@ -11,6 +11,7 @@ import { compact, COMPACT_CHANNELS, gather } from './kernels/compact.wgsl.ts';
 import { convolution } from './kernels/convolution.wgsl.ts';
 import { embedding } from './kernels/embedding.wgsl.ts';
 import { gatedDelta } from './kernels/gated-delta.wgsl.ts';
+import type { CausalKernel } from './wgsl/causal-sum.ts';
 import { memoryColumns } from './kernels/memory-columns.wgsl.ts';
 import { stateSpace } from './kernels/state-space.wgsl.ts';
 import { gatedKernel } from './kernels/gated.wgsl.ts';
@@ -210,17 +211,7 @@ export function encodeConvolution(
   state: Tensor,
   next: Tensor,
 ): Tensor {
-  const channels = x.width / 3,
-    last = taps.shape[0] - 1,
-    out = commands.make([m, channels]);
-  dispatch(
-    commands,
-    convolution,
-    { x: readRows(x, m), taps, bias, state, out, next },
-    { ...at(x), m, channels, last },
-    (m + last) * channels,
-  );
-  return out;
+  return encodeCausal(commands, convolution, x, m, { taps, bias }, state, next);
 }
 
 /**
@@ -235,14 +226,27 @@ function encodeColumns(
   state: Tensor,
   next: Tensor,
 ): Tensor {
-  const channels = x.width,
-    last = taps.shape[0] - 1,
-    out = commands.make([m, channels]),
-    [before, after] = [state, next].map((all): Tensor => ({ ...all, shape: [last, channels] }));
+  const [before, after] = [state, next].map((all): Tensor => ({ ...all, shape: [taps.shape[0] - 1, taps.shape[1]] }));
+  return encodeCausal(commands, memoryColumns, x, m, { taps, bias }, before, after);
+}
+
+/** Records a convolution of m rows after those of `state [L - 1, channels]`; `next` receives those of the last tokens. */
+function encodeCausal(
+  commands: Commands,
+  kernel: CausalKernel,
+  x: DeviceRowView,
+  m: number,
+  { taps, bias }: DeviceConvolution,
+  state: Tensor,
+  next: Tensor,
+): Tensor {
+  const [length, channels] = taps.shape,
+    last = length - 1,
+    out = commands.make([m, channels]);
   dispatch(
     commands,
-    memoryColumns,
-    { x: readRows(x, m), taps, bias, state: before, out, next: after },
+    kernel,
+    { x: readRows(x, m), taps, bias, state, out, next },
     { ...at(x), m, channels, last },
     (m + last) * channels,
   );

@@ -65,7 +65,7 @@ test('a token reads slots, and writes its own, in the bytes of their stored form
 test('a token reads the weights of its own experts alone, a prompt those of all that its rows may choose', async () => {
   const hidden = 32,
     width = 16;
-  /** Bytes that a prompt and a token after it move, with so many experts, and as many for each token. */
+  /** Bytes moved by a prompt and by the token after it, for a number of experts and a number of them for each token. */
   const moved = async (experts: number, active: number): Promise<number[]> => {
     const costs = await shapeCosts(
       planGpu(),

@@ -1,18 +1,13 @@
-import type { GpuKernel } from '@kv/gpu';
-import { causalSum } from '../wgsl/causal-sum.ts';
+import { causal, causalSum, type CausalKernel } from '../wgsl/causal-sum.ts';
 
 /**
  * One element: a channel of a token's gated short convolution of rows `[B | C | u]`, to `out [m, channels]`: C times the
  * sum of `taps [last + 1, channels]` times z, and a bias, where z is B u of the token and of those before it, the first of
  * which are in `state [last, channels]`. After these, a channel of z of the last tokens, to `next [last, channels]`.
  */
-export const convolution: GpuKernel<
-  'x' | 'taps' | 'bias' | 'state' | 'out' | 'next',
-  'x_at' | 'x_stride' | 'm' | 'channels' | 'last'
-> = {
+export const convolution: CausalKernel = {
   id: 'model:convolution',
-  buffers: { x: 'f32', taps: 'f32', bias: 'f32', state: 'f32', out: ['f32', 'write'], next: ['f32', 'write'] },
-  scalars: { x_at: 'u32', x_stride: 'u32', m: 'u32', channels: 'u32', last: 'u32' },
+  ...causal,
   source: /* wgsl */ `
 ${causalSum('x[at + c] * x[at + 2u * params.channels + c]')}
 fn run(index: u32) {

@@ -1,5 +1,4 @@
-import type { GpuKernel } from '@kv/gpu';
-import { causalSum } from '../wgsl/causal-sum.ts';
+import { causal, causalSum, type CausalKernel } from '../wgsl/causal-sum.ts';
 import { SIGMOID } from '../wgsl/sigmoid.ts';
 
 /**
@@ -7,13 +6,9 @@ import { SIGMOID } from '../wgsl/sigmoid.ts';
  * [last + 1, channels]` times the columns of the token and of those before it, the first of which are in `state [last,
  * channels]`, and a bias. After these, a channel of the columns of the last tokens, to `next [last, channels]`.
  */
-export const memoryColumns: GpuKernel<
-  'x' | 'taps' | 'bias' | 'state' | 'out' | 'next',
-  'x_at' | 'x_stride' | 'm' | 'channels' | 'last'
-> = {
+export const memoryColumns: CausalKernel = {
   id: 'model:memory-columns',
-  buffers: { x: 'f32', taps: 'f32', bias: 'f32', state: 'f32', out: ['f32', 'write'], next: ['f32', 'write'] },
-  scalars: { x_at: 'u32', x_stride: 'u32', m: 'u32', channels: 'u32', last: 'u32' },
+  ...causal,
   operations: ({ m, channels, last }) => m * channels * (2 * last + 7),
   source: /* wgsl */ `
 ${SIGMOID}

@@ -1,3 +1,17 @@
+import type { GpuKernel } from '@kv/gpu';
+
+/** A kernel of a causal convolution of rows x, from `state` to `next`. */
+export type CausalKernel = GpuKernel<
+  'x' | 'taps' | 'bias' | 'state' | 'out' | 'next',
+  'x_at' | 'x_stride' | 'm' | 'channels' | 'last'
+>;
+
+/** The buffers and scalars of such a kernel. */
+export const causal: Pick<CausalKernel, 'buffers' | 'scalars'> = {
+  buffers: { x: 'f32', taps: 'f32', bias: 'f32', state: 'f32', out: ['f32', 'write'], next: ['f32', 'write'] },
+  scalars: { x_at: 'u32', x_stride: 'u32', m: 'u32', channels: 'u32', last: 'u32' },
+};
+
 /**
  * WGSL for one element of a causal convolution over columns of m tokens, the first of which stand after `state [last,
  * channels]`: `causal_sum(row, c)` is the sum of `taps [last + 1, channels]` times the columns that end with the token's,
