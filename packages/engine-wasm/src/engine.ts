@@ -115,17 +115,12 @@ interface HeldPool {
 
 /** Returns the bytes of a program's weights in a pool's memory. */
 const weightBytes = (pool: ThreadPool, { instructions }: Program): number =>
-  instructions.reduce(
-    (sum, instruction) =>
-      sum +
-      (instruction.op === 'linear'
-        ? [instruction.weight]
-        : instruction.op === 'experts'
-          ? [instruction.gateUp, instruction.down]
-          : []
-      ).reduce((all, weight) => all + panelBytes(pool, weight), 0),
-    0,
-  );
+  instructions.flatMap(weightsOf).reduce((sum, weight) => sum + panelBytes(pool, weight), 0);
+
+function weightsOf(instruction: Instruction): readonly Matrix[] {
+  if (instruction.op === 'experts') return [instruction.gateUp, instruction.down];
+  return instruction.op === 'linear' ? [instruction.weight] : [];
+}
 
 /** Returns an engine's name in reports, for this number of threads. */
 export const engineName = ({ form }: FastModule, exact: boolean, threads: number): string =>
