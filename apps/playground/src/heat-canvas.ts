@@ -8,6 +8,7 @@ import {
   placeAt,
   type HeatMapLayout,
   type CachePosition,
+  type MapRow,
 } from './heat-map.ts';
 import type { Frame, PromptSummary } from './messages.ts';
 
@@ -15,8 +16,7 @@ import type { Frame, PromptSummary } from './messages.ts';
 export interface HeatMapInput {
   readonly frame: Frame;
   readonly prompt: PromptSummary;
-  readonly layers: number;
-  readonly kvHeads: number;
+  readonly rows: readonly MapRow[];
   /** The cell under the pointer. */
   readonly place: CachePosition | undefined;
 }
@@ -40,7 +40,7 @@ export function heatCanvas(
       next = layoutOf(
         frame.clientWidth - 6, // room for the outline of the focus
         Math.max(shown.frame.length, shown.prompt.offsets.length),
-        shown.layers * shown.kvHeads,
+        shown.rows.length,
         Number.parseFloat(getComputedStyle(frame).maxHeight) - 6,
       );
     layout = next;
@@ -96,7 +96,7 @@ function colorsOf(canvas: HTMLCanvasElement): Colors {
 function paint(
   context: CanvasRenderingContext2D,
   layout: HeatMapLayout,
-  { frame, prompt, layers, kvHeads, place }: HeatMapInput,
+  { frame, prompt, rows: heads, place }: HeatMapInput,
   colors: Colors,
 ): void {
   const { rows, cell, tall, left, perLine, lines, positions, width, height } = layout;
@@ -108,7 +108,7 @@ function paint(
     const [x, y] = cornerOf(layout, { position, row: 0 });
     for (let row = 0; row < rows; row++) {
       // a fine line between layers
-      const high = tall - (tall > 2 && row % kvHeads === kvHeads - 1 ? 1 : 0),
+      const high = tall - (tall > 2 && heads[row].last ? 1 : 0),
         fill = (color: keyof Colors): void => {
           context.fillStyle = colors[color];
           context.fillRect(x, y + row * tall, cell, high);
@@ -147,13 +147,15 @@ function paint(
   context.font = '9px system-ui, sans-serif';
   context.textAlign = 'right';
   context.textBaseline = 'middle';
-  for (let line = 0; line < lines; line++)
-    for (let layer = 0; layer < layers; layer += Math.ceil(11 / (kvHeads * tall)))
-      context.fillText(
-        String(layer),
-        left - 5,
-        cornerOf(layout, { position: line * perLine, row: layer * kvHeads })[1] + (kvHeads * tall) / 2,
-      );
+  for (let line = 0; line < lines; line++) {
+    let free = -Infinity; // where the last number ends
+    for (const [row, { layer, head }] of heads.entries()) {
+      const middle = cornerOf(layout, { position: line * perLine, row })[1] + tall / 2;
+      if (head > 0 || middle < free) continue;
+      context.fillText(String(layer), left - 5, middle);
+      free = middle + 11;
+    }
+  }
   if (place && place.position < positions) outline(context, layout, place, colors['--ink']);
 }
 

@@ -124,6 +124,20 @@ export function moveBy(
   }
 }
 
+/** The rows of a map: one for each KV head of each layer that keeps slots, in this order. */
+export interface MapRow {
+  readonly layer: number;
+  readonly head: number;
+  /** Whether it is the last of its layer. */
+  readonly last: boolean;
+}
+
+/** Returns the rows of a map. @param heads KV heads of each layer */
+export const mapRows = (heads: readonly number[]): readonly MapRow[] =>
+  heads.flatMap((count, layer) =>
+    Array.from({ length: count }, (_, head) => ({ layer, head, last: head === count - 1 })),
+  );
+
 const rowsOf = ({ kept, length }: Frame): number => kept.length / length;
 
 /** Whether the cache holds a position in a row; undefined if it has not been fed yet. */

@@ -21,7 +21,7 @@ export interface PromptSummary {
 export interface Frame {
   /** Positions fed so far. */
   readonly length: number;
-  /** `[layers * kvHeads, length]`: 1 where the cache holds the position. */
+  /** `[KV heads of all layers, length]`: 1 where the cache holds the position. */
   readonly kept: Uint8Array;
   /** Level of each of these, an index among `LEVELS`, under a policy that demotes slots. */
   readonly levels?: Uint8Array;
@@ -76,8 +76,8 @@ export type FromWorker =
       readonly type: 'prompt';
       readonly run: number;
       readonly prompt: PromptSummary;
-      readonly layers: number;
-      readonly kvHeads: number;
+      /** KV heads of each layer that keeps slots. */
+      readonly heads: readonly number[];
     }
   | { readonly type: 'frame'; readonly run: number; readonly side: Side; readonly frame: Frame }
   | { readonly type: 'end'; readonly run: number; readonly side: Side; readonly end: End }

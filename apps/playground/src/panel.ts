@@ -2,7 +2,7 @@ import { exactMatch } from '@kv/tasks';
 import { letterOf } from './choice.ts';
 import { make } from './element.ts';
 import { heatCanvas } from './heat-canvas.ts';
-import type { CachePosition } from './heat-map.ts';
+import type { CachePosition, MapRow } from './heat-map.ts';
 import type { End, Frame, PromptSummary, Side } from './messages.ts';
 import { textMap } from './text-map.ts';
 import { placeText } from './words.ts';
@@ -10,7 +10,7 @@ import { placeText } from './words.ts';
 /** One policy's side of the page. */
 export interface Panel {
   readonly root: HTMLElement;
-  start(policy: string, prompt: PromptSummary, layers: number, kvHeads: number): void;
+  start(policy: string, prompt: PromptSummary, rows: readonly MapRow[]): void;
   /** Shows a frame. @param tokens texts of the answer's tokens up to it @param final whether the answer ends with it */
   show(frame: Frame, tokens: readonly string[], final: boolean): void;
   end(end: End): void;
@@ -82,7 +82,7 @@ export function panel(
     notes,
   );
   root.setAttribute('aria-labelledby', title.id);
-  let run: { prompt: PromptSummary; layers: number; kvHeads: number } | undefined,
+  let run: { prompt: PromptSummary; rows: readonly MapRow[] } | undefined,
     shown: Frame | undefined,
     written: readonly string[] = [],
     place: CachePosition | undefined;
@@ -106,7 +106,7 @@ export function panel(
     if (!run || !shown) return;
     map.draw({ frame: shown, ...run, place });
     const token = place && tokenAt(place.position),
-      pointed = place && token !== undefined ? placeText(shown, place, token, run.kvHeads) : '';
+      pointed = place && token !== undefined ? placeText(shown, place, token, run.rows[place.row]) : '';
     readout.textContent = pointed;
     canvas.setAttribute('aria-valuemax', String(shown.length - 1));
     canvas.setAttribute('aria-valuenow', String(Math.min(place?.position ?? 0, shown.length - 1)));
@@ -115,15 +115,15 @@ export function panel(
   };
   return {
     root,
-    start(policy, prompt, layers, kvHeads) {
-      [run, shown, written, place] = [{ prompt, layers, kvHeads }, undefined, [], undefined];
+    start(policy, prompt, rows) {
+      [run, shown, written, place] = [{ prompt, rows }, undefined, [], undefined];
       caption.replaceChildren(...captionOf(prompt));
       composition.textContent = title.title = policy;
       answer.className = 'answer';
       answer.replaceChildren('…');
       notes.textContent = readout.textContent = '';
       root.dataset.state = 'running';
-      words.start(prompt, layers * kvHeads);
+      words.start(prompt, rows.length);
       canvas.hidden = true;
     },
     show(frame, tokens, final) {

@@ -1,4 +1,4 @@
-import { cornerOf, holds, layoutOf } from './heat-map.ts';
+import { cornerOf, holds, layoutOf, type MapRow } from './heat-map.ts';
 import type { Frame, PromptSummary } from './messages.ts';
 
 /** One policy's cache at one token. */
@@ -27,7 +27,7 @@ const escaped = (text: string): string =>
 export function picture(
   sides: readonly CachePicture[],
   { valueTokens, offsets, questionFrom = Infinity }: PromptSummary,
-  kvHeads: number,
+  rowsOf: readonly MapRow[],
 ): string {
   const value = new Set(valueTokens),
     parts: string[] = [];
@@ -50,7 +50,7 @@ export function picture(
           if (to === from) from++;
           else {
             const [left, top] = at(from, row),
-              deep = tall > 2 && row % kvHeads === kvHeads - 1 ? tall - 1 : tall;
+              deep = tall > 2 && rowsOf[row].last ? tall - 1 : tall;
             drawn += `M${left} ${top}h${(to - from) * cell}v${deep}h-${(to - from) * cell}z`;
             from = to;
           }

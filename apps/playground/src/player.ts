@@ -1,6 +1,6 @@
 import { letterOf, type RunChoice } from './choice.ts';
 import { element, make } from './element.ts';
-import type { CachePosition } from './heat-map.ts';
+import { mapRows, type CachePosition, type MapRow } from './heat-map.ts';
 import type { Frame, FromWorker, PromptSummary, Side } from './messages.ts';
 import { numbersTable } from './numbers-table.ts';
 import { panel, type Panel } from './panel.ts';
@@ -50,7 +50,7 @@ export function player(ask: (side: Side, position: number) => void): Player {
     policies: readonly string[] = [],
     /** Sides whose last frame ends their answer. */
     answered = new Set<Side>(),
-    about: { readonly prompt: PromptSummary; readonly kvHeads: number } | undefined,
+    about: { readonly prompt: PromptSummary; readonly rows: readonly MapRow[] } | undefined,
     following = true;
 
   const shown = (step = Number(slider.value)): readonly (Frame | undefined)[] =>
@@ -74,11 +74,12 @@ export function player(ask: (side: Side, position: number) => void): Player {
     show(Number(slider.value));
   });
   return {
-    start({ prompt, layers, kvHeads }, choice) {
+    start({ prompt, heads }, choice) {
       why.close();
       ({ policies } = choice);
       [frames, answered, following] = [policies.map(() => []), new Set(), true];
-      about = { prompt, kvHeads };
+      const rows = mapRows(heads);
+      about = { prompt, rows };
       [slider.max, slider.value, value.value] = ['1', '1', ''];
       table.start(policies.length);
       result.hidden = false;
@@ -95,7 +96,7 @@ export function player(ask: (side: Side, position: number) => void): Player {
         sides.push(made);
         element('panels', HTMLDivElement).append(made.root);
       }
-      for (const [i, side] of sides.entries()) side.start(policies[i], prompt, layers, kvHeads);
+      for (const [i, side] of sides.entries()) side.start(policies[i], prompt, rows);
     },
     frame({ side, frame }) {
       frames[side].push(frame);
@@ -122,7 +123,7 @@ export function player(ask: (side: Side, position: number) => void): Player {
       const drawn = shown().flatMap((frame, side) =>
         frame ? [{ title: `${letterOf(side)}: ${policies[side]}`, frame }] : [],
       );
-      return about && drawn.length > 0 ? picture(drawn, about.prompt, about.kvHeads) : undefined;
+      return about && drawn.length > 0 ? picture(drawn, about.prompt, about.rows) : undefined;
     },
   };
 }

@@ -2,7 +2,7 @@ import { LEVELS } from '@kv/core';
 import { budgetText } from '@kv/core/engine';
 import { fateText, type Fate } from '@kv/engine';
 import type { Budget } from '@kv/models';
-import { countsOf, holds, levelAt, type CachePosition } from './heat-map.ts';
+import { countsOf, holds, levelAt, type CachePosition, type MapRow } from './heat-map.ts';
 import type { DeviceInfo, Frame, PromptSummary } from './messages.ts';
 
 /** Describes a run, before and after its fact: `A model reads `, ` among 512 tokens …`. */
@@ -43,13 +43,18 @@ export const countText = (count: number): string => number(1).format(count);
 export const tokenText = (text: string): string => `“${text.replaceAll('\n', '⏎')}”`;
 
 /** Describes one cell of a map: `Token 137 “X”, layer 3, KV head 1: kept; 12 of 16 rows keep it`. */
-export function placeText(frame: Frame, { position, row }: CachePosition, text: string, kvHeads: number): string {
+export function placeText(
+  frame: Frame,
+  { position, row }: CachePosition,
+  text: string,
+  { layer, head }: MapRow,
+): string {
   const token = `Token ${position} ${tokenText(text)}`,
     kept = holds(frame, { position, row }),
     level = levelAt(frame, { position, row });
   if (kept === undefined) return `${token}: not in the cache yet`;
   const rows = frame.kept.length / frame.length;
-  return `${token}, layer ${Math.floor(row / kvHeads)}, KV head ${row % kvHeads}: ${kept ? `kept${level === undefined ? '' : ` in ${LEVELS[level]}`}` : 'dropped'}; ${countsOf(frame)[position]} of ${rows} rows keep it`;
+  return `${token}, layer ${layer}, KV head ${head}: ${kept ? `kept${level === undefined ? '' : ` in ${LEVELS[level]}`}` : 'dropped'}; ${countsOf(frame)[position]} of ${rows} rows keep it`;
 }
 
 /** Describes what became of a token, over all rows. @param fates absent until they are computed */

@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import type { Model } from '@kv/models';
-import { fates, recorder, slotModel, type RecordedEvent, slotRows } from '@kv/engine';
+import { fates, recorder, slotHeads, slotModel, type RecordedEvent } from '@kv/engine';
 import { parsePolicy } from '@kv/policies';
 import { formOf, type RunChoice, type DeviceChoice } from './choice.ts';
 import { serveChat } from './chat/serve.ts';
@@ -65,11 +65,9 @@ async function perform(asked: Run, signal: AbortSignal): Promise<void> {
   try {
     const { model } = await load(asked, signal);
     const fed = await promptOf(model, choice),
-      config = slotModel(model.config),
-      { layers } = config,
-      kvHeads = slotRows(config) / layers;
+      heads = slotHeads(slotModel(model.config)).map(({ kvHeads }) => kvHeads);
     ran = { run: asked, fed, recorded: new Map() };
-    send({ type: 'prompt', run, prompt: fed.prompt, layers, kvHeads });
+    send({ type: 'prompt', run, prompt: fed.prompt, heads });
     const open = new Map(
       choice.policies.map((policy, side): [Side, AsyncGenerator<Frame | End>] => {
         const { budget, maxNewTokens } = choice,

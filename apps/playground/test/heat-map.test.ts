@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { compare, cornerOf, countsOf, holds, layoutOf, moveBy, placeAt } from '../src/heat-map.ts';
+import { compare, cornerOf, countsOf, holds, layoutOf, mapRows, moveBy, placeAt } from '../src/heat-map.ts';
 import type { Frame } from '../src/messages.ts';
 import { placeText } from '../src/words.ts';
 
@@ -117,17 +117,18 @@ describe('what caches hold', () => {
   });
 
   test('a place is said in one sentence', () => {
-    const shown: Frame = { ...around, length: 2, kept: Uint8Array.of(1, 0, 1, 1, 1, 0, 0, 0) };
-    expect(placeText(shown, { position: 0, row: 3 }, ' X\n', 2)).toBe(
-      'Token 0 “ X⏎”, layer 1, KV head 1: dropped; 3 of 4 rows keep it',
+    const shown: Frame = { ...around, length: 2, kept: Uint8Array.of(1, 0, 1, 1, 1, 0, 0, 0) },
+      rows = mapRows([1, 3]);
+    expect(placeText(shown, { position: 0, row: 3 }, ' X\n', rows[3])).toBe(
+      'Token 0 “ X⏎”, layer 1, KV head 2: dropped; 3 of 4 rows keep it',
     );
-    expect(placeText(shown, { position: 1, row: 1 }, 'y', 2)).toBe(
-      'Token 1 “y”, layer 0, KV head 1: kept; 1 of 4 rows keep it',
+    expect(placeText(shown, { position: 1, row: 1 }, 'y', rows[1])).toBe(
+      'Token 1 “y”, layer 1, KV head 0: kept; 1 of 4 rows keep it',
     );
-    expect(placeText(shown, { position: 2, row: 1 }, '.', 2)).toBe('Token 2 “.”: not in the cache yet');
+    expect(placeText(shown, { position: 2, row: 1 }, '.', rows[1])).toBe('Token 2 “.”: not in the cache yet');
     const levels = Uint8Array.of(2, 2, 4, 3, 2, 2, 2, 2);
-    expect(placeText({ ...shown, levels }, { position: 1, row: 1 }, 'y', 2)).toBe(
-      'Token 1 “y”, layer 0, KV head 1: kept in k8v4; 1 of 4 rows keep it',
+    expect(placeText({ ...shown, levels }, { position: 1, row: 1 }, 'y', rows[1])).toBe(
+      'Token 1 “y”, layer 1, KV head 0: kept in k8v4; 1 of 4 rows keep it',
     );
   });
 });

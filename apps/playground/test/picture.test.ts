@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { mapRows } from '../src/heat-map.ts';
 import type { Frame, PromptSummary } from '../src/messages.ts';
 import { picture } from '../src/picture.ts';
 
@@ -29,7 +30,7 @@ test('a picture has as many cells as caches have slots, whatever texts say, and 
   });
   fc.assert(
     fc.property(fc.array(side, { minLength: 1, maxLength: 6 }), fc.integer({ min: 1, max: 400 }), (sides, asked) => {
-      const svg = picture(sides, prompt(asked), 2),
+      const svg = picture(sides, prompt(asked), mapRows([1, 3])),
         kept = sides.reduce((sum, { frame }) => sum + frame.kept.reduce((a, b) => a + b, 0), 0),
         all = sides.reduce((sum, { frame }) => sum + 4 * Math.max(frame.length, asked), 0);
       expect(cells(svg, '#2f6fb8')).toBe(kept);

@@ -73,6 +73,10 @@ describe.each(Object.keys(fields))('%s', (name) => {
       is_encoder_decoder: true,
     }))
       expect(() => parseConfig({ ...plain, [field]: value }, name)).toThrow(`${name}: ${field} must be `);
+    if (typeof plain.num_local_experts === 'number')
+      expect(() => parseConfig({ ...plain, num_experts: 99 }, name)).toThrow(
+        `${name}: num_experts must be ${plain.num_local_experts}, as num_local_experts is, got 99`,
+      );
     const rope = { rope_type: 'linear', factor: 4 },
       { rope_parameters: _, ...older } = plain;
     for (const [field, value] of [

@@ -20,7 +20,7 @@ export async function onnxRuntime(options: OptionValues<typeof ONNX> = {}): Prom
   if (engine === undefined)
     throw new KvError(
       'onnxruntime-node',
-      'is not installed, or @kv/engine-onnx is not: install both, or use cpuRuntime({ exact: true }), which needs neither',
+      'is not installed, or @kv/engine-onnx is not: install both, or leave out the engine: the exact one in f32 needs neither',
     );
   return hostRuntime({ engine });
 }

@@ -84,7 +84,10 @@ export function parseExperts(
   const { defaults } = kind,
     name = fields.num_local_experts == null ? 'num_experts' : 'num_local_experts',
     count = integer(fields, name, where, defaults.count, mostExperts),
+    other = fields.num_experts,
     biased = kind.selectionBias && boolean(fields, 'use_expert_bias', where, true);
+  if (other != null && other !== count)
+    throw new KvError(where, `num_experts must be ${count}, as num_local_experts is, got ${show(other)}`);
   if (kind.clamped)
     for (const [field, only] of [
       ['swiglu_alpha', 1.702],
