@@ -73,7 +73,7 @@ describe.each(Object.keys(fields))('%s', (name) => {
       is_encoder_decoder: true,
     }))
       expect(() => parseConfig({ ...plain, [field]: value }, name)).toThrow(`${name}: ${field} must be `);
-    if (typeof plain.num_local_experts === 'number')
+    if (typeof plain.num_local_experts === 'number' && plain.num_local_experts > 0)
       expect(() => parseConfig({ ...plain, num_experts: 99 }, name)).toThrow(
         `${name}: num_experts must be ${plain.num_local_experts}, as num_local_experts is, got 99`,
       );
