@@ -53,7 +53,7 @@ gpuTest('attention, whole and split, with log-sum-exp of the last queries', asyn
 
 gpuTest('attention over every stored form is that over the numbers that rows stand for', async (gpu) => {
   // one kernel for each form, and two blocks of q4: software adapters compile a kernel for seconds
-  for (const form of ['f16', 'q8', 'k8v4', 'q4', 'records'] as const)
+  for (const form of inTurn(['f16', 'q8', 'k8v4', 'q4', 'records', 'q4'] as const, 3))
     await everywhere(
       fc.tuple(
         shapes.map(
@@ -192,7 +192,7 @@ gpuTest('statistics of a window, of query heads and of KV heads', async (gpu) =>
     everyStatistic(gpu),
     5,
   );
-  for (const hidden of [{ window: 20 }, { views: 2 }, { mask: 'query' }, { window: 1, mask: 'kv' }] as const)
+  for (const hidden of inTurn([{ window: 20 }, { views: 2 }, { mask: 'query' }, { window: 1, mask: 'kv' }] as const, 2))
     await everyStatistic(gpu)([{ ...plain, softcap: 2, ...hidden }, 20, false]);
 });
 

@@ -7,6 +7,7 @@ import { topK } from '@kv/selectors-top-k';
 import { generate, loadModel, Sequence, slotScores } from '@kv/models';
 import { Ledger, commonHeads } from '@kv/engine';
 import type { Model } from '@kv/models';
+import { inTurn } from '@kv/model-testing/in-turn';
 import { expect } from 'vitest';
 import { gpuRuntime } from '../src/index.ts';
 import { attendLayer } from '../src/sequence/layer-attention.ts';
@@ -68,11 +69,14 @@ async function scores(
 }
 
 // a soft cap, and layers of sliding windows and of all positions by turns
-for (const [name, policy, others, windows] of [
-  ['query head', h2o, [], [...window, ...statistics]],
-  ['KV head', byKvHead, [], window],
-  ['either', byKvHead, [h2o], window],
-] as const)
+for (const [name, policy, others, windows] of inTurn(
+  [
+    ['query head', h2o, [], [...window, ...statistics]],
+    ['KV head', byKvHead, [], window],
+    ['either', byKvHead, [h2o], window],
+  ] as const,
+  2,
+))
   gpuTest(`running sums by ${name} and windows are the host's at every turn`, (gpu) =>
     both(gpu, fixture('gemma2'), async (host, device) => {
       const want = await scores(host, policy, others, windows),

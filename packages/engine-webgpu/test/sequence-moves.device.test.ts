@@ -3,6 +3,7 @@ import { createPrefixStore, generate, loadCache, saveCache, Sequence, slotScores
 import type { Model } from '@kv/models';
 import { parsePolicy, policy as policyOf } from '@kv/policies';
 import fc from 'fast-check';
+import { inTurn } from '@kv/model-testing/in-turn';
 import { expect } from 'vitest';
 import { encodeRotate } from '../src/rotate.ts';
 import { everywhere, gpuTests, near, twice } from './device.ts';
@@ -126,7 +127,7 @@ async function longer(
   return { scores, ends };
 }
 
-for (const [name, rows] of [['h2o'], ['h2o', 'kv'], ['snapkv']] as const)
+for (const [name, rows] of inTurn([['h2o'], ['h2o', 'kv'], ['snapkv']] as const, 3))
   gpuTest(
     `${name}${rows ? ' by KV head' : ''} goes on beyond the model's context: kept slots, their queries and what waits move together as on the host`,
     (gpu) =>
@@ -152,7 +153,7 @@ gpuTest(
         ['h2o', 30, host, device, undefined, 'f32', 'levels(f16=0.5,q8=0.5)'],
         ['h2o', 30, device, host, undefined, 'f32', 'levels(f16=0.5,q8=0.5)'],
       ] as const;
-      for (const [name, window, from, to, rows, cache, levels] of cases) {
+      for (const [name, window, from, to, rows, cache, levels] of inTurn(cases, 3)) {
         const policy = levels
           ? parsePolicy(`h2o(recent=4) | topK | ${levels}`)
           : policyOf(name, { ...OPTIONS[name], ...(rows && { rows }) });

@@ -4,6 +4,7 @@ import { openGpu } from '@kv/gpu';
 import { decode, generate, loadModel, sampler, Sequence, slotScores } from '@kv/models';
 import type { Chunk, DecodeOptions } from '@kv/models';
 import { policy } from '@kv/policies';
+import { inTurn } from '@kv/model-testing/in-turn';
 import { expect } from 'vitest';
 import { gpuRuntime } from '../src/index.ts';
 import { gpuTests } from './device.ts';
@@ -135,7 +136,7 @@ gpuTest('what ran ahead shows nowhere, and is rolled back by whatever comes inst
       sequence.destroy();
       return { at, taken };
     };
-    for (const [i, [name, act]] of Object.entries(actions).entries()) {
+    for (const [i, [name, act]] of inTurn([...Object.entries(actions).entries()], 2)) {
       const options = i % 2 === 0 ? {} : { policy: streaming, budget: 10, every: 5 },
         want = await went(0, act, options),
         got = await went(2, act, options);
