@@ -71,7 +71,7 @@ function panels(kind: i32, weight: usize, inputs: usize, q: usize, meta: usize, 
     if (kind & EXACT || as <= BF16) fewFloats(as, weight, inputs, x, ldx, rows, out, ldo, outputs, bias, from, to, OWN);
     else fewProduct(as, weight, inputs / 32, q, meta, rows, out, ldo, outputs, bias, from, to, OWN);
   } else if (kind >= EXACT || kind <= BF16) floatProduct(kind & 255, weight, inputs, x, ldx, rows, out, ldo, outputs, bias, from, to, OWN);
-  else if (rows == 1) rowProduct(kind, weight, inputs / 32, q, meta, out, outputs, bias, from, to);
+  else if (rows == 1) rowProduct(kind, weight, inputs / 32, q, meta, out, outputs, bias, from, to, OWN);
   else rowsProduct(kind, weight, inputs / 32, q, meta, rows, out, ldo, outputs, bias, from, to, OWN);
 }
 
