@@ -193,45 +193,72 @@ const STORED: usize = KIND == Q8_0 ? 34 : KIND == Q4_0 ? 18 : KIND == Q4_1 ? 20 
 /** Where the digits of a stored block lie. */
 const STORED_DIGITS: usize = KIND == Q4_0 ? 2 : KIND == Q4_1 ? 4 : KIND == Q5_0 ? 6 : KIND == Q5_1 ? 8 : KIND == Q4_K ? 16 : 48;
 
-/** Low digits of inputs 4 q to 4 q + 3 of the j-th 32 of the stored block at s, a byte each. */
+/** Bytes 4 q + i of the j-th 32 of the stored block at s: the low digits of inputs 4 q + i and 16 + 4 q + i, or codes of half h. */
 // @ts-ignore: decorator
 @inline
-function storedDigits(s: usize, j: usize, q: usize): u32 {
-  const at = KIND == Q6_K ? 64 * (j >> 2) + 32 * (j & 1) + 4 * q : STORED_DIGITS + (SUPER ? 32 * (j >> 1) + 4 * q : 4 * (q & 3));
-  const high = KIND == Q6_K ? (j >> 1) & 1 : SUPER ? j & 1 : q >> 2;
-  return (load<u32>(s + at) >> <u32>(4 * high)) & 0x0f0f0f0f;
+function storedCodes(s: usize, j: usize, h: usize): v128 {
+  if (BITS == 8) return v128.load(s + 16 * h, 2);
+  if (!SUPER) return v128.load(s, STORED_DIGITS);
+  const at = s + (KIND == Q6_K ? 64 * (j >> 2) + 32 * (j & 1) : STORED_DIGITS + 32 * (j >> 1)), mask = digit();
+  const first = v128.load(at), second = v128.load(at, 16);
+  if (KIND == Q6_K ? j & 2 : j & 1) return v128.or(v128.and(i16x8.shr_u(first, 4), mask), v128.andnot(second, mask));
+  return v128.or(v128.and(first, mask), i16x8.shl(v128.and(second, mask), 4));
 }
 
-/** What their codes have above the low digits, a byte each. */
+/** What codes at 16 inputs have above the low digits, one byte each at s, shifted: four bytes, of inputs i, 4 + i, 8 + i and 12 + i. */
 // @ts-ignore: decorator
 @inline
-function storedUpper(s: usize, j: usize, q: usize): u32 {
-  if (KIND == Q6_K) return (load<u32>(s + 128 + 32 * (j >> 2) + 4 * q) >> <u32>(2 * (j & 3))) & 0x03030303;
-  if (SUPER) return (load<u32>(s + 16 + 4 * q) >> <u32>j) & 0x01010101;
-  // four bits side by side, to the lowest bits of four bytes
-  return (((load<u32>(s + STORED_DIGITS - 4) >> <u32>(4 * q)) & 15) * 0x204081) & 0x01010101;
+function gathered(s: usize, shift: i32): u32 {
+  const bits: u64 = BITS == 6 ? 0x0303030303030303 : 0x0101010101010101, width: u64 = BITS == 6 ? 2 : 1;
+  const a = (load<u64>(s) >> <u64>shift) & bits, b = (load<u64>(s, 8) >> <u64>shift) & bits;
+  return <u32>(a | (a >> (32 - width))) | (<u32>(b | (b >> (32 - width))) << (2 * <u32>width));
 }
 
-/** Puts the codes of the j-th 32 of the stored block at s where the block at p has those of output r. */
+/** Puts the upper bits of the j-th 32 codes of the stored block at s where the block at p has those of output r. */
 // @ts-ignore: decorator
 @inline
-function putStored(p: usize, r: usize, s: usize, j: usize): void {
+function putUpper(p: usize, r: usize, s: usize, j: usize): void {
   const at = p + 4 * r;
-  if (BITS == 8) {
-    for (let q: usize = 0; q < 8; q++) store<u32>(at + 64 * q, load<u32>(s + 2 + 4 * q));
-    return;
+  if (BITS == 6) {
+    const from = s + 128 + 32 * (j >> 2), shift = <i32>(2 * (j & 3));
+    store<u32>(at, gathered(from, shift), 256);
+    store<u32>(at, gathered(from + 16, shift), 320);
+  } else if (SUPER) store<u32>(at, gathered(s + 16, <i32>j) | (gathered(s + 32, <i32>j) << 4), 256);
+  else {
+    let all: u32 = 0;
+    // four bits side by side, to the lowest bits of four bytes
+    for (let q: usize = 0; q < 8; q++) all |= ((((load<u32>(s, STORED_DIGITS - 4) >> <u32>(4 * q)) & 15) * 0x204081) & 0x01010101) << <u32>q;
+    store<u32>(at, all, 256);
   }
-  for (let q: usize = 0; q < 4; q++) store<u32>(at + 64 * q, storedDigits(s, j, q) | (storedDigits(s, j, q + 4) << 4));
-  if (BITS == 4) return;
-  let first: u32 = 0, second: u32 = 0;
-  for (let q: usize = 0; q < 4; q++)
-    if (BITS == 5) first |= (storedUpper(s, j, q) << <u32>q) | (storedUpper(s, j, q + 4) << <u32>(q + 4));
-    else {
-      first |= storedUpper(s, j, q) << <u32>(2 * q);
-      second |= storedUpper(s, j, q + 4) << <u32>(2 * q);
-    }
-  store<u32>(at + 256, first);
-  if (BITS == 6) store<u32>(at + 320, second);
+}
+
+/** Four vectors of four words to four lines: the first words of all, the second ones and so on. */
+// @ts-ignore: decorator
+@inline
+function turned(to: usize, a: v128, b: v128, c: v128, d: v128): void {
+  let ab = v128.shuffle<i32>(a, b, 0, 4, 1, 5), cd = v128.shuffle<i32>(c, d, 0, 4, 1, 5);
+  v128.store(to, v128.shuffle<i64>(ab, cd, 0, 2));
+  v128.store(to, v128.shuffle<i64>(ab, cd, 1, 3), 64);
+  ab = v128.shuffle<i32>(a, b, 2, 6, 3, 7); cd = v128.shuffle<i32>(c, d, 2, 6, 3, 7);
+  v128.store(to, v128.shuffle<i64>(ab, cd, 0, 2), 128);
+  v128.store(to, v128.shuffle<i64>(ab, cd, 1, 3), 192);
+}
+
+/** Four vectors of eight numbers of 16 bits to eight lines of 32 bytes. */
+// @ts-ignore: decorator
+@inline
+function turnedHalves(to: usize, a: v128, b: v128, c: v128, d: v128): void {
+  fourLines(to, v128.shuffle<i16>(a, b, 0, 8, 1, 9, 2, 10, 3, 11), v128.shuffle<i16>(c, d, 0, 8, 1, 9, 2, 10, 3, 11));
+  fourLines(to + 128, v128.shuffle<i16>(a, b, 4, 12, 5, 13, 6, 14, 7, 15), v128.shuffle<i16>(c, d, 4, 12, 5, 13, 6, 14, 7, 15));
+}
+// @ts-ignore: decorator
+@inline
+function fourLines(to: usize, ab: v128, cd: v128): void {
+  const first = v128.shuffle<i32>(ab, cd, 0, 4, 1, 5), second = v128.shuffle<i32>(ab, cd, 2, 6, 3, 7);
+  v128.store_lane<i64>(to, first, 0);
+  v128.store_lane<i64>(to, first, 1, 32);
+  v128.store_lane<i64>(to, second, 0, 64);
+  v128.store_lane<i64>(to, second, 1, 96);
 }
 
 /** The j-th of a K-quant's eight 6-bit scales (part 0) or minima (part 4). */
@@ -244,8 +271,16 @@ function sixBits(s: usize, j: usize, part: i32): i32 {
 export function pack(src: usize, rowBytes: usize, rows: usize, inputs: usize, panel: usize): void {
   if (rows < 16) memory.fill(panel, 0, panelBytes(KIND, <i32>inputs));
   if (KIND <= BF16) {
+    let k: usize = 0;
+    if (rows == 16)
+      for (const some: usize = KIND == F32 ? 4 : 8; k + some <= inputs; k += some)
+        for (let r: usize = 0, s = src + (KIND == F32 ? 4 : 2) * k; r < 16; r += 4, s += 4 * rowBytes) {
+          const a = v128.load(s), b = v128.load(s + rowBytes), c = v128.load(s + 2 * rowBytes), d = v128.load(s + 3 * rowBytes);
+          if (KIND == F32) turned(panel + 64 * k + 4 * r, a, b, c, d);
+          else turnedHalves(panel + 32 * k + 2 * r, a, b, c, d);
+        }
     // a line of the panel after the other
-    for (let k: usize = 0; k < inputs; k++)
+    for (; k < inputs; k++)
       for (let r: usize = 0, s = src; r < rows; r++, s += rowBytes)
         if (KIND == F32) store<u32>(panel + 64 * k + 4 * r, load<u32>(s + 4 * k));
         else store<u16>(panel + 32 * k + 2 * r, load<u16>(s + 2 * k));
@@ -254,8 +289,17 @@ export function pack(src: usize, rowBytes: usize, rows: usize, inputs: usize, pa
   for (let b: usize = 0; b < inputs / 32; b++) {
     const j = SUPER ? b & 7 : 0, p = blockAt(panel, b), after = p + CODE_BYTES;
     let s = src + STORED * (SUPER ? b >> 3 : b);
+    for (let r: usize = 0, t = s; r < rows; r += 4, t += 4 * rowBytes)
+      for (let h: usize = 0; h < (BITS == 8 ? 2 : 1); h++) {
+        const none = i32x4.splat(0), left = rows - r;
+        let v1 = none, v2 = none, v3 = none;
+        if (left > 1) v1 = storedCodes(t + rowBytes, j, h);
+        if (left > 2) v2 = storedCodes(t + 2 * rowBytes, j, h);
+        if (left > 3) v3 = storedCodes(t + 3 * rowBytes, j, h);
+        turned(p + 4 * r + 256 * h, storedCodes(t, j, h), v1, v2, v3);
+      }
     for (let r: usize = 0; r < rows; r++, s += rowBytes) {
-      putStored(p, r, s, j);
+      if (BITS == 5 || BITS == 6) putUpper(p, r, s, j);
       if (KIND == Q6_K) {
         store<u8>(after + r, load<u8>(s + 192 + 2 * j));
         store<u8>(after + 16 + r, load<u8>(s + 192 + 2 * j + 1));
