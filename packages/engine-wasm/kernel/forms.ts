@@ -19,7 +19,7 @@ export let WIDE: i32 = 0;
 
 const TABLE: usize = 256;
 const DIGIT: usize = 0, FLIP: usize = 1, FIFTH: usize = 2, UPPER: usize = 3, BITS: usize = 4, UNIT: usize = 5, DEAD: usize = 6,
-  LOG2E: usize = 7, LN2: usize = 8, LN2_REST: usize = 9, POWERS: usize = 10, ONE: usize = 16, WHOLE: usize = 17, CUBIC: usize = 18, FAR: usize = 22, ZEROS: usize = 23;
+  LOG2E: usize = 7, LN2: usize = 8, LN2_REST: usize = 9, POWERS: usize = 10, ONE: usize = 16, WHOLE: usize = 17, CUBIC: usize = 18, FAR: usize = 22, ZEROS: usize = 23, PAIR: usize = 25, MIDDLES: usize = 26;
 
 // @ts-ignore: decorator
 @inline
@@ -58,6 +58,11 @@ export function setWide(wide: i32): void {
   put(CUBIC + 3, f32x4.splat(9.9992807e-1));
   put(FAR, f32x4.splat(-100.0));
   for (let i = 0; i < 2; i++) put(ZEROS + i, f32x4.splat(0));
+  put(PAIR, i16x8.splat(1));
+  put(MIDDLES, f32x4.splat(-8.0));
+  put(MIDDLES + 1, f32x4.splat(-16.0));
+  put(MIDDLES + 2, f32x4.splat(-32.0));
+  put(MIDDLES + 3, f32x4.splat(wide == 2 ? 0 : -128.0));
 }
 
 /** 15 in every byte. */
@@ -83,6 +88,12 @@ export function fifth(): v128 {
 export function upperTwo(): v128 {
   return constant(UPPER);
 }
+/** Less what 0 is as a code of so many bits. */
+// @ts-ignore: decorator
+@inline
+export function lessMiddle(bits: i32): v128 {
+  return constant(MIDDLES + (bits == 4 ? 0 : bits == 5 ? 1 : bits == 6 ? 2 : 3));
+}
 /** Where eight zeros lie. */
 // @ts-ignore: decorator
 @inline
@@ -104,22 +115,31 @@ export function halfUnit(): v128 {
 /** Bytes of an activation. */
 export const XB: usize = FORM == 0 ? 2 : 1;
 
-/** acc + codes (u8, four a lane) times the four activations at x, in every lane; acc as `widen` takes it. */
+/**
+ * acc + codes (u8, four a lane) times four activations, the same in every lane; acc as `widen` takes it. In FORM 0 x are
+ * those of the first and the third code of a lane, y the others.
+ */
 // @ts-ignore: decorator
 @inline
-export function dot(x: usize, codes: v128, acc: v128): v128 {
-  if (FORM == 2) return i32x4.relaxed_dot_i8x16_i7x16_add_s(v128.load32_splat(x), codes, acc);
-  if (FORM == 1) return i16x8.add(acc, i16x8.relaxed_dot_i8x16_i7x16_s(v128.load32_splat(x), codes));
-  const even = i32x4.dot_i16x8_s(v128.load32_splat(x), v128.and(codes, i16x8.splat(0xff)));
-  const odd = i32x4.dot_i16x8_s(v128.load32_splat(x, 4), i16x8.shr_u(codes, 8));
+export function dot(x: v128, y: v128, codes: v128, acc: v128): v128 {
+  if (FORM == 2) return i32x4.relaxed_dot_i8x16_i7x16_add_s(x, codes, acc);
+  if (FORM == 1) return i16x8.add(acc, i16x8.relaxed_dot_i8x16_i7x16_s(x, codes));
+  const even = i32x4.dot_i16x8_s(x, v128.and(codes, i16x8.splat(0xff))), odd = i32x4.dot_i16x8_s(y, i16x8.shr_u(codes, 8));
   return i32x4.add(acc, i32x4.add(even, odd));
+}
+
+/** The same without an acc. */
+// @ts-ignore: decorator
+@inline
+export function dot0(x: v128, y: v128, codes: v128): v128 {
+  return FORM == 1 ? i16x8.relaxed_dot_i8x16_i7x16_s(x, codes) : dot(x, y, codes, i32x4.splat(0));
 }
 
 /** The sums of a few dots, i32 a lane. In FORM 1 sums must fit 16 bits: 8 dots of 4-bit codes, 4 of 5, 2 of 6. */
 // @ts-ignore: decorator
 @inline
 export function widen(acc: v128): v128 {
-  return FORM == 1 ? i32x4.extadd_pairwise_i16x8_s(acc) : acc;
+  return FORM == 1 ? i32x4.dot_i16x8_s(acc, constant(PAIR)) : acc;
 }
 
 /** a * b + c, fused where the form allows it. */
@@ -133,11 +153,11 @@ export function fma(a: v128, b: v128, c: v128): v128 {
 const HALF_BITS: i32 = 0x8fffe000;
 const HALF_UNIT: f32 = 5.192296858534828e33;
 
-/** Four halves (not infinite) as f32; `bits` and `unit` hold the above. */
+/** Four halves (not infinite), whose bits are extended with their sign, as f32; `bits` and `unit` hold the above. */
 // @ts-ignore: decorator
 @inline
-export function halves(p: usize, bits: v128, unit: v128): v128 {
-  return f32x4.mul(v128.and(i32x4.shl(v128.load_ext<i16>(p), 13), bits), unit);
+export function halves(v: v128, bits: v128, unit: v128): v128 {
+  return f32x4.mul(v128.and(i32x4.shl(v, 13), bits), unit);
 }
 
 /** A half (not infinite) as f32. */

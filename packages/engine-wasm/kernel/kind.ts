@@ -15,7 +15,7 @@ const KIND: i32 = KIND_NUMBER;
 //     (Q6_K: 16 signed scales for either half)
 //   F32, F16 and BF16: input after input, 16 numbers each
 
-import { WIDE, XB, brains, digit, dot, fifth, flip, fma, half, halfBits, halfUnit, halves, upperTwo, widen } from "./forms";
+import { WIDE, XB, brains, digit, dot, dot0, fifth, flip, fma, half, halfBits, halfUnit, halves, lessMiddle, upperTwo, widen } from "./forms";
 import { BF16, F16, F32, Q4_0, Q4_1, Q4_K, Q5_0, Q5_1, Q5_K, Q6_K, Q8_0, panelBytes } from "./kinds";
 import { CODES, META, UNPACKED, putCodes } from "./unpacked";
 import { put16 } from "./put";
@@ -37,6 +37,8 @@ const HALVED: bool = KIND == Q6_K;
 /** Codes of 8 bits that the form cannot multiply go as two digits of 4. */
 const DIGITS: bool = KIND == Q8_0 && FORM == 1;
 const MAY_DIGITS: bool = KIND == Q8_0 && FORM == 2;
+/** Sums of all 16 inputs of a half would not fit what `dot` adds up in. */
+const PARTLY: bool = FORM == 1 && BITS == 6;
 
 // @ts-ignore: decorator
 @inline
@@ -58,13 +60,8 @@ function blockAt(panel: usize, b: usize): usize {
 // @ts-ignore: decorator
 @inline
 function early(p: usize, q: usize, r: usize, low: v128, high: v128): v128 {
-  const at = p + 16 * r, v = v128.load(at + 64 * q);
-  if (BITS == 8) return v128.xor(v, low);
-  const lower = v128.and(v, low);
-  if (BITS == 4) return lower;
-  const upper = v128.load(at, 256);
-  if (BITS == 5) return v128.or(lower, v128.and(i16x8.shl(upper, 4 - <i32>q), high));
-  return v128.or(lower, v128.and(pairs(upper, <i32>q), high));
+  const at = p + 16 * r;
+  return earlyOf(v128.load(at + 64 * q), BITS == 5 || BITS == 6 ? v128.load(at, 256) : low, q, low, high);
 }
 
 /** The same at inputs 16 + 4 q to 16 + 4 q + 3. */
@@ -73,10 +70,24 @@ function early(p: usize, q: usize, r: usize, low: v128, high: v128): v128 {
 function late(p: usize, q: usize, r: usize, low: v128, high: v128): v128 {
   const at = p + 16 * r;
   if (BITS == 8) return early(p, q + 4, r, low, high);
-  const lower = v128.and(i16x8.shr_u(v128.load(at + 64 * q), 4), low);
+  return lateOf(v128.load(at + 64 * q), BITS == 5 ? v128.load(at, 256) : BITS == 6 ? v128.load(at, 320) : low, q, low, high);
+}
+
+/** Those of a vector of a block, with the one that has their upper bits, if any. */
+// @ts-ignore: decorator
+@inline
+function earlyOf(v: v128, upper: v128, q: usize, low: v128, high: v128): v128 {
+  if (BITS == 8) return v128.xor(v, low);
+  const lower = v128.and(v, low);
   if (BITS == 4) return lower;
-  if (BITS == 5) return v128.or(lower, v128.and(i16x8.shr_u(v128.load(at, 256), <i32>q), high));
-  return v128.or(lower, v128.and(pairs(v128.load(at, 320), <i32>q), high));
+  return v128.or(lower, v128.and(BITS == 5 ? i16x8.shl(upper, 4 - <i32>q) : pairs(upper, <i32>q), high));
+}
+// @ts-ignore: decorator
+@inline
+function lateOf(v: v128, upper: v128, q: usize, low: v128, high: v128): v128 {
+  const lower = v128.and(i16x8.shr_u(v, 4), low);
+  if (BITS == 4) return lower;
+  return v128.or(lower, v128.and(BITS == 5 ? i16x8.shr_u(upper, <i32>q) : pairs(upper, <i32>q), high));
 }
 
 /** Bits 2 k and 2 k + 1 of each byte in the places of bits 4 and 5. */
@@ -119,7 +130,7 @@ function scales(head: usize, p: usize, r: usize, half: usize, bits: v128, unit: 
   const at = p + CODE_BYTES;
   if (HALVED) return f32x4.mul(v128.load(head + 16 * r), signed4(at + 16 * half + 4 * r));
   if (SUPER) return f32x4.mul(v128.load(head + 16 * r), bytes4(at + 4 * r));
-  return halves(at + 8 * r, bits, unit);
+  return halves(v128.load_ext<i16>(at + 8 * r), bits, unit);
 }
 
 /** Minima of four outputs, as they are added. */
@@ -128,7 +139,7 @@ function scales(head: usize, p: usize, r: usize, half: usize, bits: v128, unit: 
 function minima(head: usize, p: usize, r: usize, bits: v128, unit: v128): v128 {
   const at = p + CODE_BYTES;
   if (SUPER) return f32x4.neg(f32x4.mul(v128.load(head + 64 + 16 * r), bytes4(at + 16 + 4 * r)));
-  return halves(at + 32 + 8 * r, bits, unit);
+  return halves(v128.load_ext<i16>(at + 8 * r, 32), bits, unit);
 }
 
 /** Numbers of four outputs at one input of a panel of floats. */
@@ -136,7 +147,7 @@ function minima(head: usize, p: usize, r: usize, bits: v128, unit: v128): v128 {
 @inline
 function floats(panel: usize, k: usize, r: usize, bits: v128, unit: v128): v128 {
   if (KIND == F32) return v128.load(panel + 64 * k + 16 * r);
-  if (KIND == F16) return halves(panel + 32 * k + 8 * r, bits, unit);
+  if (KIND == F16) return halves(v128.load_ext<i16>(panel + 32 * k + 8 * r), bits, unit);
   return brains(panel + 32 * k + 8 * r);
 }
 
@@ -182,45 +193,72 @@ const STORED: usize = KIND == Q8_0 ? 34 : KIND == Q4_0 ? 18 : KIND == Q4_1 ? 20 
 /** Where the digits of a stored block lie. */
 const STORED_DIGITS: usize = KIND == Q4_0 ? 2 : KIND == Q4_1 ? 4 : KIND == Q5_0 ? 6 : KIND == Q5_1 ? 8 : KIND == Q4_K ? 16 : 48;
 
-/** Low digits of inputs 4 q to 4 q + 3 of the j-th 32 of the stored block at s, a byte each. */
+/** Bytes 4 q + i of the j-th 32 of the stored block at s: the low digits of inputs 4 q + i and 16 + 4 q + i, or codes of half h. */
 // @ts-ignore: decorator
 @inline
-function storedDigits(s: usize, j: usize, q: usize): u32 {
-  const at = KIND == Q6_K ? 64 * (j >> 2) + 32 * (j & 1) + 4 * q : STORED_DIGITS + (SUPER ? 32 * (j >> 1) + 4 * q : 4 * (q & 3));
-  const high = KIND == Q6_K ? (j >> 1) & 1 : SUPER ? j & 1 : q >> 2;
-  return (load<u32>(s + at) >> <u32>(4 * high)) & 0x0f0f0f0f;
+function storedCodes(s: usize, j: usize, h: usize): v128 {
+  if (BITS == 8) return v128.load(s + 16 * h, 2);
+  if (!SUPER) return v128.load(s, STORED_DIGITS);
+  const at = s + (KIND == Q6_K ? 64 * (j >> 2) + 32 * (j & 1) : STORED_DIGITS + 32 * (j >> 1)), mask = digit();
+  const first = v128.load(at), second = v128.load(at, 16);
+  if (KIND == Q6_K ? j & 2 : j & 1) return v128.or(v128.and(i16x8.shr_u(first, 4), mask), v128.andnot(second, mask));
+  return v128.or(v128.and(first, mask), i16x8.shl(v128.and(second, mask), 4));
 }
 
-/** What their codes have above the low digits, a byte each. */
+/** What codes at 16 inputs have above the low digits, one byte each at s, shifted: four bytes, of inputs i, 4 + i, 8 + i and 12 + i. */
 // @ts-ignore: decorator
 @inline
-function storedUpper(s: usize, j: usize, q: usize): u32 {
-  if (KIND == Q6_K) return (load<u32>(s + 128 + 32 * (j >> 2) + 4 * q) >> <u32>(2 * (j & 3))) & 0x03030303;
-  if (SUPER) return (load<u32>(s + 16 + 4 * q) >> <u32>j) & 0x01010101;
-  // four bits side by side, to the lowest bits of four bytes
-  return (((load<u32>(s + STORED_DIGITS - 4) >> <u32>(4 * q)) & 15) * 0x204081) & 0x01010101;
+function gathered(s: usize, shift: i32): u32 {
+  const bits: u64 = BITS == 6 ? 0x0303030303030303 : 0x0101010101010101, width: u64 = BITS == 6 ? 2 : 1;
+  const a = (load<u64>(s) >> <u64>shift) & bits, b = (load<u64>(s, 8) >> <u64>shift) & bits;
+  return <u32>(a | (a >> (32 - width))) | (<u32>(b | (b >> (32 - width))) << (2 * <u32>width));
 }
 
-/** Puts the codes of the j-th 32 of the stored block at s where the block at p has those of output r. */
+/** Puts the upper bits of the j-th 32 codes of the stored block at s where the block at p has those of output r. */
 // @ts-ignore: decorator
 @inline
-function putStored(p: usize, r: usize, s: usize, j: usize): void {
+function putUpper(p: usize, r: usize, s: usize, j: usize): void {
   const at = p + 4 * r;
-  if (BITS == 8) {
-    for (let q: usize = 0; q < 8; q++) store<u32>(at + 64 * q, load<u32>(s + 2 + 4 * q));
-    return;
+  if (BITS == 6) {
+    const from = s + 128 + 32 * (j >> 2), shift = <i32>(2 * (j & 3));
+    store<u32>(at, gathered(from, shift), 256);
+    store<u32>(at, gathered(from + 16, shift), 320);
+  } else if (SUPER) store<u32>(at, gathered(s + 16, <i32>j) | (gathered(s + 32, <i32>j) << 4), 256);
+  else {
+    let all: u32 = 0;
+    // four bits side by side, to the lowest bits of four bytes
+    for (let q: usize = 0; q < 8; q++) all |= ((((load<u32>(s, STORED_DIGITS - 4) >> <u32>(4 * q)) & 15) * 0x204081) & 0x01010101) << <u32>q;
+    store<u32>(at, all, 256);
   }
-  for (let q: usize = 0; q < 4; q++) store<u32>(at + 64 * q, storedDigits(s, j, q) | (storedDigits(s, j, q + 4) << 4));
-  if (BITS == 4) return;
-  let first: u32 = 0, second: u32 = 0;
-  for (let q: usize = 0; q < 4; q++)
-    if (BITS == 5) first |= (storedUpper(s, j, q) << <u32>q) | (storedUpper(s, j, q + 4) << <u32>(q + 4));
-    else {
-      first |= storedUpper(s, j, q) << <u32>(2 * q);
-      second |= storedUpper(s, j, q + 4) << <u32>(2 * q);
-    }
-  store<u32>(at + 256, first);
-  if (BITS == 6) store<u32>(at + 320, second);
+}
+
+/** Four vectors of four words to four lines: the first words of all, the second ones and so on. */
+// @ts-ignore: decorator
+@inline
+function turned(to: usize, a: v128, b: v128, c: v128, d: v128): void {
+  let ab = v128.shuffle<i32>(a, b, 0, 4, 1, 5), cd = v128.shuffle<i32>(c, d, 0, 4, 1, 5);
+  v128.store(to, v128.shuffle<i64>(ab, cd, 0, 2));
+  v128.store(to, v128.shuffle<i64>(ab, cd, 1, 3), 64);
+  ab = v128.shuffle<i32>(a, b, 2, 6, 3, 7); cd = v128.shuffle<i32>(c, d, 2, 6, 3, 7);
+  v128.store(to, v128.shuffle<i64>(ab, cd, 0, 2), 128);
+  v128.store(to, v128.shuffle<i64>(ab, cd, 1, 3), 192);
+}
+
+/** Four vectors of eight numbers of 16 bits to eight lines of 32 bytes. */
+// @ts-ignore: decorator
+@inline
+function turnedHalves(to: usize, a: v128, b: v128, c: v128, d: v128): void {
+  fourLines(to, v128.shuffle<i16>(a, b, 0, 8, 1, 9, 2, 10, 3, 11), v128.shuffle<i16>(c, d, 0, 8, 1, 9, 2, 10, 3, 11));
+  fourLines(to + 128, v128.shuffle<i16>(a, b, 4, 12, 5, 13, 6, 14, 7, 15), v128.shuffle<i16>(c, d, 4, 12, 5, 13, 6, 14, 7, 15));
+}
+// @ts-ignore: decorator
+@inline
+function fourLines(to: usize, ab: v128, cd: v128): void {
+  const first = v128.shuffle<i32>(ab, cd, 0, 4, 1, 5), second = v128.shuffle<i32>(ab, cd, 2, 6, 3, 7);
+  v128.store_lane<i64>(to, first, 0);
+  v128.store_lane<i64>(to, first, 1, 32);
+  v128.store_lane<i64>(to, second, 0, 64);
+  v128.store_lane<i64>(to, second, 1, 96);
 }
 
 /** The j-th of a K-quant's eight 6-bit scales (part 0) or minima (part 4). */
@@ -233,8 +271,16 @@ function sixBits(s: usize, j: usize, part: i32): i32 {
 export function pack(src: usize, rowBytes: usize, rows: usize, inputs: usize, panel: usize): void {
   if (rows < 16) memory.fill(panel, 0, panelBytes(KIND, <i32>inputs));
   if (KIND <= BF16) {
+    let k: usize = 0;
+    if (rows == 16)
+      for (const some: usize = KIND == F32 ? 4 : 8; k + some <= inputs; k += some)
+        for (let r: usize = 0, s = src + (KIND == F32 ? 4 : 2) * k; r < 16; r += 4, s += 4 * rowBytes) {
+          const a = v128.load(s), b = v128.load(s + rowBytes), c = v128.load(s + 2 * rowBytes), d = v128.load(s + 3 * rowBytes);
+          if (KIND == F32) turned(panel + 64 * k + 4 * r, a, b, c, d);
+          else turnedHalves(panel + 32 * k + 2 * r, a, b, c, d);
+        }
     // a line of the panel after the other
-    for (let k: usize = 0; k < inputs; k++)
+    for (; k < inputs; k++)
       for (let r: usize = 0, s = src; r < rows; r++, s += rowBytes)
         if (KIND == F32) store<u32>(panel + 64 * k + 4 * r, load<u32>(s + 4 * k));
         else store<u16>(panel + 32 * k + 2 * r, load<u16>(s + 2 * k));
@@ -243,8 +289,17 @@ export function pack(src: usize, rowBytes: usize, rows: usize, inputs: usize, pa
   for (let b: usize = 0; b < inputs / 32; b++) {
     const j = SUPER ? b & 7 : 0, p = blockAt(panel, b), after = p + CODE_BYTES;
     let s = src + STORED * (SUPER ? b >> 3 : b);
+    for (let r: usize = 0, t = s; r < rows; r += 4, t += 4 * rowBytes)
+      for (let h: usize = 0; h < (BITS == 8 ? 2 : 1); h++) {
+        const none = i32x4.splat(0), left = rows - r;
+        let v1 = none, v2 = none, v3 = none;
+        if (left > 1) v1 = storedCodes(t + rowBytes, j, h);
+        if (left > 2) v2 = storedCodes(t + 2 * rowBytes, j, h);
+        if (left > 3) v3 = storedCodes(t + 3 * rowBytes, j, h);
+        turned(p + 4 * r + 256 * h, storedCodes(t, j, h), v1, v2, v3);
+      }
     for (let r: usize = 0; r < rows; r++, s += rowBytes) {
-      putStored(p, r, s, j);
+      if (BITS == 5 || BITS == 6) putUpper(p, r, s, j);
       if (KIND == Q6_K) {
         store<u8>(after + r, load<u8>(s + 192 + 2 * j));
         store<u8>(after + 16 + r, load<u8>(s + 192 + 2 * j + 1));
@@ -273,78 +328,66 @@ function zero(): f32 {
   return KIND == Q8_0 && WIDE == 2 ? 0 : <f32>MIDDLE;
 }
 
-/** Sums over the first or the second 16 inputs, i32. */
+/** What `dot` takes of the activations at inputs 4 q to 4 q + 3, the same in every lane. */
 // @ts-ignore: decorator
 @inline
-function sumsEarly(p: usize, x: usize, r: usize, low: v128, high: v128): v128 {
-  const a = dot(x + 4 * XB, early(p, 1, r, low, high), dot(x, early(p, 0, r, low, high), i32x4.splat(0)));
-  if (FORM == 1 && BITS == 6)
-    return i32x4.add(widen(a), widen(dot(x + 12 * XB, early(p, 3, r, low, high), dot(x + 8 * XB, early(p, 2, r, low, high), i32x4.splat(0)))));
-  return widen(dot(x + 12 * XB, early(p, 3, r, low, high), dot(x + 8 * XB, early(p, 2, r, low, high), a)));
+function four(x: usize, q: usize): v128 {
+  return v128.load32_splat(x + 4 * q * XB);
+}
+// @ts-ignore: decorator
+@inline
+function others(x: usize, q: usize): v128 {
+  return v128.load32_splat(x + 4 * q * XB, FORM == 0 ? 4 : 0);
 }
 
+/** A code of 8 bits, or its low or its high digit. */
 // @ts-ignore: decorator
 @inline
-function sumsLate(p: usize, x: usize, r: usize, low: v128, high: v128): v128 {
-  const a = dot(x + 20 * XB, late(p, 1, r, low, high), dot(x + 16 * XB, late(p, 0, r, low, high), i32x4.splat(0)));
-  if (FORM == 1 && BITS == 6)
-    return i32x4.add(widen(a), widen(dot(x + 28 * XB, late(p, 3, r, low, high), dot(x + 24 * XB, late(p, 2, r, low, high), i32x4.splat(0)))));
-  return widen(dot(x + 28 * XB, late(p, 3, r, low, high), dot(x + 24 * XB, late(p, 2, r, low, high), a)));
+function wholeOr(digits: bool, v: v128, flipped: v128, mask: v128): v128 {
+  const code = v128.xor(v, flipped);
+  return digits ? v128.and(code, mask) : code;
+}
+// @ts-ignore: decorator
+@inline
+function highDigit(v: v128, flipped: v128, mask: v128): v128 {
+  return v128.and(i16x8.shr_u(v128.xor(v, flipped), 4), mask);
 }
 
-/** Sums over the 32 inputs of a block, i32. */
+/** Sums of the first and the second 16 inputs, or of low and high digits, as one, i32. */
 // @ts-ignore: decorator
 @inline
-function sums32(p: usize, x: usize, r: usize, low: v128, high: v128): v128 {
-  if (FORM != 1 || BITS > 4) return i32x4.add(sumsEarly(p, x, r, low, high), sumsLate(p, x, r, low, high));
-  let a = i32x4.splat(0);
-  a = dot(x, early(p, 0, r, low, high), a); a = dot(x + 4 * XB, early(p, 1, r, low, high), a);
-  a = dot(x + 8 * XB, early(p, 2, r, low, high), a); a = dot(x + 12 * XB, early(p, 3, r, low, high), a);
-  a = dot(x + 16 * XB, late(p, 0, r, low, high), a); a = dot(x + 20 * XB, late(p, 1, r, low, high), a);
-  a = dot(x + 24 * XB, late(p, 2, r, low, high), a); a = dot(x + 28 * XB, late(p, 3, r, low, high), a);
-  return widen(a);
+function joined(digits: bool, a: v128, b: v128): v128 {
+  if (digits) return i32x4.add(widen(a), i32x4.shl(widen(b), 4));
+  return FORM == 1 && BITS == 4 ? widen(i16x8.add(a, b)) : i32x4.add(widen(a), widen(b));
 }
 
-/** The same for codes of 8 bits, by their low and high digits. */
+/** Numbers d times whole numbers. */
 // @ts-ignore: decorator
 @inline
-function sumsOfDigits(p: usize, x: usize, r: usize, low: v128, high: v128): v128 {
-  const mask = digit();
-  let a = i32x4.splat(0), b = a;
-  for (let q: usize = 0; q < 8; q++, x += 4 * XB) {
-    const v = early(p, q, r, low, high);
-    a = dot(x, v128.and(v, mask), a);
-    b = dot(x, v128.and(i16x8.shr_u(v, 4), mask), b);
-  }
-  return i32x4.add(widen(a), i32x4.shl(widen(b), 4));
+function times(d: v128, codes: v128): v128 {
+  return f32x4.mul(d, f32x4.convert_i32x4_s(codes));
 }
 
+/** f + a block's products with four outputs: scale * (code - middle), or scale * code + minimum. */
 // @ts-ignore: decorator
 @inline
-function sums(digits: bool, p: usize, x: usize, r: usize, low: v128, high: v128): v128 {
-  return digits ? sumsOfDigits(p, x, r, low, high) : sums32(p, x, r, low, high);
+function scaled(sums: v128, s: v128, m: v128, d: v128, f: v128): v128 {
+  return fma(fma(f32x4.convert_i32x4_s(sums), s, m), d, f);
+}
+// @ts-ignore: decorator
+@inline
+function raised(sums: v128, s: v128, m: v128, d: v128, n: v128, f: v128): v128 {
+  return fma(n, m, fma(f32x4.mul(f32x4.convert_i32x4_s(sums), s), d, f));
 }
 
-/** f + a block's products with four outputs. */
+/**
+ * Four vectors of outputs at once, so that activations are loaded once, each pair of them side by side, so that V8 makes
+ * it one: see forms.ts. Whole panels without a bias go where they belong, others by `scratch`, 64 bytes.
+ */
 // @ts-ignore: decorator
 @inline
-function scaled(sums: v128, head: usize, p: usize, s: v128, m: v128, r: usize, f: v128, bits: v128, unit: v128): v128 {
-  const i = f32x4.convert_i32x4_s(sums), d = scales(head, p, r, 0, bits, unit);
-  if (MIN) return fma(minima(head, p, r, bits, unit), m, fma(f32x4.mul(i, s), d, f));
-  return fma(fma(i, s, m), d, f);
-}
-
-// @ts-ignore: decorator
-@inline
-function scaledHalves(head: usize, p: usize, x: usize, s: v128, a: v128, b: v128, r: usize, f: v128, low: v128, high: v128): v128 {
-  const i = fma(f32x4.convert_i32x4_s(sumsEarly(p, x, r, low, high)), s, a), j = fma(f32x4.convert_i32x4_s(sumsLate(p, x, r, low, high)), s, b);
-  return fma(j, scales(head, p, r, 1, i, i), fma(i, scales(head, p, r, 0, i, i), f));
-}
-
-// @ts-ignore: decorator
-@inline
-function products(digits: bool, w: usize, blocks: usize, x: usize, meta: usize, out: usize, outputs: usize, bias: usize, from: usize, to: usize): void {
-  const size = panelBytes(KIND, <i32>(32 * blocks)), negative = f32x4.splat(-zero());
+function products(digits: bool, w: usize, blocks: usize, x: usize, meta: usize, out: usize, outputs: usize, bias: usize, from: usize, to: usize, scratch: usize): void {
+  const size = panelBytes(KIND, <i32>(32 * blocks)), negative = lessMiddle(BITS), none = i32x4.splat(0), mask = digit();
   const low = lowMask(), high = highMask(), bits = halfBits(), unit = halfUnit();
   for (let p = from; p < to; p++) {
     let head = w + p * size, at = head + HEAD, xp = x, mp = meta;
@@ -354,29 +397,119 @@ function products(digits: bool, w: usize, blocks: usize, x: usize, meta: usize, 
         head = at;
         at += HEAD;
       }
-      const s = v128.load32_splat(mp), sum = v128.load32_splat(mp, 4);
+      const s = v128.load32_splat(mp);
+      let a0 = none, a1 = none, a2 = none, a3 = none, b0 = none, b1 = none, b2 = none, b3 = none;
+      if (BITS == 8)
+        for (let c = at, y = xp, end = at + 512; c < end; c += 128, y += 8 * XB) {
+          let v0 = v128.load(c), v1 = v128.load(c, 16), v2 = v128.load(c, 32), v3 = v128.load(c, 48), t = four(y, 0), u = others(y, 0);
+          a0 = dot(t, u, wholeOr(digits, v0, low, mask), a0); a1 = dot(t, u, wholeOr(digits, v1, low, mask), a1);
+          a2 = dot(t, u, wholeOr(digits, v2, low, mask), a2); a3 = dot(t, u, wholeOr(digits, v3, low, mask), a3);
+          if (digits) {
+            b0 = dot(t, u, highDigit(v0, low, mask), b0); b1 = dot(t, u, highDigit(v1, low, mask), b1);
+            b2 = dot(t, u, highDigit(v2, low, mask), b2); b3 = dot(t, u, highDigit(v3, low, mask), b3);
+          }
+          v0 = v128.load(c, 64); v1 = v128.load(c, 80); v2 = v128.load(c, 96); v3 = v128.load(c, 112); t = four(y, 1); u = others(y, 1);
+          a0 = dot(t, u, wholeOr(digits, v0, low, mask), a0); a1 = dot(t, u, wholeOr(digits, v1, low, mask), a1);
+          a2 = dot(t, u, wholeOr(digits, v2, low, mask), a2); a3 = dot(t, u, wholeOr(digits, v3, low, mask), a3);
+          if (digits) {
+            b0 = dot(t, u, highDigit(v0, low, mask), b0); b1 = dot(t, u, highDigit(v1, low, mask), b1);
+            b2 = dot(t, u, highDigit(v2, low, mask), b2); b3 = dot(t, u, highDigit(v3, low, mask), b3);
+          }
+        }
+      else {
+        // upper bits of the first and of the second 16 inputs
+        let g0 = low, g1 = low, g2 = low, g3 = low, h0 = low, h1 = low, h2 = low, h3 = low;
+        if (BITS > 4) { g0 = v128.load(at, 256); g1 = v128.load(at, 272); g2 = v128.load(at, 288); g3 = v128.load(at, 304); }
+        if (BITS == 5) { h0 = g0; h1 = g1; h2 = g2; h3 = g3; }
+        if (BITS == 6) { h0 = v128.load(at, 320); h1 = v128.load(at, 336); h2 = v128.load(at, 352); h3 = v128.load(at, 368); }
+        let v0 = v128.load(at), v1 = v128.load(at, 16), v2 = v128.load(at, 32), v3 = v128.load(at, 48);
+        let t = four(xp, 0), u = others(xp, 0), y = four(xp, 4), z = others(xp, 4);
+        a0 = dot0(t, u, earlyOf(v0, g0, 0, low, high)); a1 = dot0(t, u, earlyOf(v1, g1, 0, low, high));
+        a2 = dot0(t, u, earlyOf(v2, g2, 0, low, high)); a3 = dot0(t, u, earlyOf(v3, g3, 0, low, high));
+        b0 = dot0(y, z, lateOf(v0, h0, 0, low, high)); b1 = dot0(y, z, lateOf(v1, h1, 0, low, high));
+        b2 = dot0(y, z, lateOf(v2, h2, 0, low, high)); b3 = dot0(y, z, lateOf(v3, h3, 0, low, high));
+        v0 = v128.load(at, 64); v1 = v128.load(at, 80); v2 = v128.load(at, 96); v3 = v128.load(at, 112);
+        t = four(xp, 1); u = others(xp, 1); y = four(xp, 5); z = others(xp, 5);
+        a0 = dot(t, u, earlyOf(v0, g0, 1, low, high), a0); a1 = dot(t, u, earlyOf(v1, g1, 1, low, high), a1);
+        a2 = dot(t, u, earlyOf(v2, g2, 1, low, high), a2); a3 = dot(t, u, earlyOf(v3, g3, 1, low, high), a3);
+        b0 = dot(y, z, lateOf(v0, h0, 1, low, high), b0); b1 = dot(y, z, lateOf(v1, h1, 1, low, high), b1);
+        b2 = dot(y, z, lateOf(v2, h2, 1, low, high), b2); b3 = dot(y, z, lateOf(v3, h3, 1, low, high), b3);
+        let i0 = a0, i1 = a1, i2 = a2, i3 = a3, j0 = b0, j1 = b1, j2 = b2, j3 = b3;
+        v0 = v128.load(at, 128); v1 = v128.load(at, 144); v2 = v128.load(at, 160); v3 = v128.load(at, 176);
+        t = four(xp, 2); u = others(xp, 2); y = four(xp, 6); z = others(xp, 6);
+        if (PARTLY) {
+          a0 = dot0(t, u, earlyOf(v0, g0, 2, low, high)); a1 = dot0(t, u, earlyOf(v1, g1, 2, low, high));
+          a2 = dot0(t, u, earlyOf(v2, g2, 2, low, high)); a3 = dot0(t, u, earlyOf(v3, g3, 2, low, high));
+          b0 = dot0(y, z, lateOf(v0, h0, 2, low, high)); b1 = dot0(y, z, lateOf(v1, h1, 2, low, high));
+          b2 = dot0(y, z, lateOf(v2, h2, 2, low, high)); b3 = dot0(y, z, lateOf(v3, h3, 2, low, high));
+        } else {
+          a0 = dot(t, u, earlyOf(v0, g0, 2, low, high), a0); a1 = dot(t, u, earlyOf(v1, g1, 2, low, high), a1);
+          a2 = dot(t, u, earlyOf(v2, g2, 2, low, high), a2); a3 = dot(t, u, earlyOf(v3, g3, 2, low, high), a3);
+          b0 = dot(y, z, lateOf(v0, h0, 2, low, high), b0); b1 = dot(y, z, lateOf(v1, h1, 2, low, high), b1);
+          b2 = dot(y, z, lateOf(v2, h2, 2, low, high), b2); b3 = dot(y, z, lateOf(v3, h3, 2, low, high), b3);
+        }
+        v0 = v128.load(at, 192); v1 = v128.load(at, 208); v2 = v128.load(at, 224); v3 = v128.load(at, 240);
+        t = four(xp, 3); u = others(xp, 3); y = four(xp, 7); z = others(xp, 7);
+        a0 = dot(t, u, earlyOf(v0, g0, 3, low, high), a0); a1 = dot(t, u, earlyOf(v1, g1, 3, low, high), a1);
+        a2 = dot(t, u, earlyOf(v2, g2, 3, low, high), a2); a3 = dot(t, u, earlyOf(v3, g3, 3, low, high), a3);
+        b0 = dot(y, z, lateOf(v0, h0, 3, low, high), b0); b1 = dot(y, z, lateOf(v1, h1, 3, low, high), b1);
+        b2 = dot(y, z, lateOf(v2, h2, 3, low, high), b2); b3 = dot(y, z, lateOf(v3, h3, 3, low, high), b3);
+        if (PARTLY) {
+          a0 = i32x4.add(widen(i0), widen(a0)); a1 = i32x4.add(widen(i1), widen(a1)); a2 = i32x4.add(widen(i2), widen(a2)); a3 = i32x4.add(widen(i3), widen(a3));
+          b0 = i32x4.add(widen(j0), widen(b0)); b1 = i32x4.add(widen(j1), widen(b1)); b2 = i32x4.add(widen(j2), widen(b2)); b3 = i32x4.add(widen(j3), widen(b3));
+        }
+      }
+      // scales of 16 outputs, and minima or (Q6_K) scales of the second half
+      let d0 = none, d1 = none, d2 = none, d3 = none, e0 = none, e1 = none, e2 = none, e3 = none;
+      if (!SUPER) {
+        d0 = halves(v128.load_ext<i16>(at, CODE_BYTES), bits, unit); d1 = halves(v128.load_ext<i16>(at, CODE_BYTES + 8), bits, unit);
+        d2 = halves(v128.load_ext<i16>(at, CODE_BYTES + 16), bits, unit); d3 = halves(v128.load_ext<i16>(at, CODE_BYTES + 24), bits, unit);
+        if (MIN) {
+          e0 = halves(v128.load_ext<i16>(at, CODE_BYTES + 32), bits, unit); e1 = halves(v128.load_ext<i16>(at, CODE_BYTES + 40), bits, unit);
+          e2 = halves(v128.load_ext<i16>(at, CODE_BYTES + 48), bits, unit); e3 = halves(v128.load_ext<i16>(at, CODE_BYTES + 56), bits, unit);
+        }
+      } else if (HALVED) {
+        const c = v128.load_ext<i8>(at, CODE_BYTES), d = v128.load_ext<i8>(at, CODE_BYTES + 8), e = v128.load_ext<i8>(at, CODE_BYTES + 16), f = v128.load_ext<i8>(at, CODE_BYTES + 24);
+        d0 = times(v128.load(head), i32x4.extend_low_i16x8_s(c)); d1 = times(v128.load(head, 16), i32x4.extend_high_i16x8_s(c));
+        d2 = times(v128.load(head, 32), i32x4.extend_low_i16x8_s(d)); d3 = times(v128.load(head, 48), i32x4.extend_high_i16x8_s(d));
+        e0 = times(v128.load(head), i32x4.extend_low_i16x8_s(e)); e1 = times(v128.load(head, 16), i32x4.extend_high_i16x8_s(e));
+        e2 = times(v128.load(head, 32), i32x4.extend_low_i16x8_s(f)); e3 = times(v128.load(head, 48), i32x4.extend_high_i16x8_s(f));
+      } else {
+        const c = v128.load_ext<u8>(at, CODE_BYTES), d = v128.load_ext<u8>(at, CODE_BYTES + 8), e = v128.load_ext<u8>(at, CODE_BYTES + 16), f = v128.load_ext<u8>(at, CODE_BYTES + 24);
+        d0 = times(v128.load(head), i32x4.extend_low_i16x8_s(c)); d1 = times(v128.load(head, 16), i32x4.extend_high_i16x8_s(c));
+        d2 = times(v128.load(head, 32), i32x4.extend_low_i16x8_s(d)); d3 = times(v128.load(head, 48), i32x4.extend_high_i16x8_s(d));
+        e0 = times(v128.load(head, 64), i32x4.extend_low_i16x8_s(e)); e1 = times(v128.load(head, 80), i32x4.extend_high_i16x8_s(e));
+        e2 = times(v128.load(head, 96), i32x4.extend_low_i16x8_s(f)); e3 = times(v128.load(head, 112), i32x4.extend_high_i16x8_s(f));
+      }
       if (HALVED) {
-        const a = f32x4.mul(v128.load32_splat(mp, 8), negative), c = f32x4.mul(v128.load32_splat(mp, 12), negative);
-        f0 = scaledHalves(head, at, xp, s, a, c, 0, f0, low, high); f1 = scaledHalves(head, at, xp, s, a, c, 1, f1, low, high);
-        f2 = scaledHalves(head, at, xp, s, a, c, 2, f2, low, high); f3 = scaledHalves(head, at, xp, s, a, c, 3, f3, low, high);
+        const m = f32x4.mul(v128.load32_splat(mp, 8), negative), n = f32x4.mul(v128.load32_splat(mp, 12), negative);
+        f0 = scaled(b0, s, n, e0, scaled(a0, s, m, d0, f0)); f1 = scaled(b1, s, n, e1, scaled(a1, s, m, d1, f1));
+        f2 = scaled(b2, s, n, e2, scaled(a2, s, m, d2, f2)); f3 = scaled(b3, s, n, e3, scaled(a3, s, m, d3, f3));
         continue;
       }
-      const m = MIN ? sum : f32x4.mul(sum, negative);
-      f0 = scaled(sums(digits, at, xp, 0, low, high), head, at, s, m, 0, f0, bits, unit);
-      f1 = scaled(sums(digits, at, xp, 1, low, high), head, at, s, m, 1, f1, bits, unit);
-      f2 = scaled(sums(digits, at, xp, 2, low, high), head, at, s, m, 2, f2, bits, unit);
-      f3 = scaled(sums(digits, at, xp, 3, low, high), head, at, s, m, 3, f3, bits, unit);
+      a0 = joined(digits, a0, b0); a1 = joined(digits, a1, b1); a2 = joined(digits, a2, b2); a3 = joined(digits, a3, b3);
+      let m = v128.load32_splat(mp, 4);
+      if (MIN) {
+        if (SUPER) m = f32x4.neg(m); // minima of K-quants are subtracted
+        f0 = raised(a0, s, m, d0, e0, f0); f1 = raised(a1, s, m, d1, e1, f1); f2 = raised(a2, s, m, d2, e2, f2); f3 = raised(a3, s, m, d3, e3, f3);
+      } else {
+        m = f32x4.mul(m, negative);
+        f0 = scaled(a0, s, m, d0, f0); f1 = scaled(a1, s, m, d1, f1); f2 = scaled(a2, s, m, d2, f2); f3 = scaled(a3, s, m, d3, f3);
+      }
     }
-    put16(out, outputs, bias, p, f0, f1, f2, f3);
+    const plain = bias == 0 && p * 16 + 16 <= outputs, y = plain ? out + 64 * p : scratch;
+    v128.store(y, f0); v128.store(y, f1, 16);
+    v128.store(y, f2, 32); v128.store(y, f3, 48);
+    if (!plain) put16(out, outputs, bias, p, v128.load(y), v128.load(y, 16), v128.load(y, 32), v128.load(y, 48));
   }
 }
 
-/** One row in 8 bits times panels [from, to): output o at out + 4 o, bias the same or 0. */
-export function rowProduct(w: usize, blocks: usize, x: usize, meta: usize, out: usize, outputs: usize, bias: usize, from: usize, to: usize): void {
+/** One row in 8 bits times panels [from, to): output o at out + 4 o, bias the same or 0; scratch is 64 bytes. */
+export function rowProduct(w: usize, blocks: usize, x: usize, meta: usize, out: usize, outputs: usize, bias: usize, from: usize, to: usize, scratch: usize): void {
   if (KIND <= BF16) return;
-  if (DIGITS) products(true, w, blocks, x, meta, out, outputs, bias, from, to);
-  else if (MAY_DIGITS && WIDE == 0) products(true, w, blocks, x, meta, out, outputs, bias, from, to);
-  else products(false, w, blocks, x, meta, out, outputs, bias, from, to);
+  if (DIGITS) products(true, w, blocks, x, meta, out, outputs, bias, from, to, scratch);
+  else if (MAY_DIGITS && WIDE == 0) products(true, w, blocks, x, meta, out, outputs, bias, from, to, scratch);
+  else products(false, w, blocks, x, meta, out, outputs, bias, from, to, scratch);
 }
 
 // ---- a panel unpacked, for many rows
@@ -486,14 +619,11 @@ export function rowOfFloats(panel: usize, count: usize, x: usize, p: usize, out:
 
 // ---- a few rows by digits, each to the bit as by itself
 
-/** `dot` where rows lie in fours. */
+/** acc + codes times what a lane takes of the activations at x, where rows lie in fours. */
 // @ts-ignore: decorator
 @inline
 function dotInFours(x: usize, codes: v128, acc: v128): v128 {
-  if (FORM != 0) return dot(x, codes, acc);
-  const even = i32x4.dot_i16x8_s(v128.load32_splat(x), v128.and(codes, i16x8.splat(0xff)));
-  const odd = i32x4.dot_i16x8_s(v128.load32_splat(x, 16), i16x8.shr_u(codes, 8));
-  return i32x4.add(acc, i32x4.add(even, odd));
+  return dot(v128.load32_splat(x), v128.load32_splat(x, FORM == 0 ? 16 : 0), codes, acc);
 }
 
 /** at += a block's products of one row with four outputs, of the sums of its low and its high digits. */
@@ -526,7 +656,7 @@ function fourRows(p: usize, r: usize, x: usize, meta: usize, acc: usize, d: v128
  */
 export function fewByDigits(w: usize, blocks: usize, x: usize, meta: usize, rows: usize, out: usize, ldo: usize, outputs: usize, bias: usize, from: usize, to: usize, acc: usize): void {
   if (KIND != Q8_0) return;
-  const size = panelBytes(KIND, <i32>(32 * blocks)), negative = f32x4.splat(-zero()), fours = (rows + 3) / 4;
+  const size = panelBytes(KIND, <i32>(32 * blocks)), negative = lessMiddle(BITS), fours = (rows + 3) / 4;
   const low = lowMask(), high = highMask(), bits = halfBits(), unit = halfUnit();
   for (let p = from; p < to; p++) {
     memory.fill(acc, 0, 256 * fours);

@@ -113,17 +113,17 @@ export function pack(kind: i32, src: usize, rowBytes: usize, rows: usize, inputs
   }
 }
 
-/** One row in 8 bits times panels [from, to): output o at out + 4 o, bias the same or 0. */
-export function rowProduct(kind: i32, w: usize, blocks: usize, x: usize, meta: usize, out: usize, outputs: usize, bias: usize, from: usize, to: usize): void {
+/** One row in 8 bits times panels [from, to): output o at out + 4 o, bias the same or 0; scratch is 64 bytes. */
+export function rowProduct(kind: i32, w: usize, blocks: usize, x: usize, meta: usize, out: usize, outputs: usize, bias: usize, from: usize, to: usize, scratch: usize): void {
   switch (kind) {
-    case Q8_0: kQ8_0.rowProduct(w, blocks, x, meta, out, outputs, bias, from, to); break;
-    case Q4_0: kQ4_0.rowProduct(w, blocks, x, meta, out, outputs, bias, from, to); break;
-    case Q4_1: kQ4_1.rowProduct(w, blocks, x, meta, out, outputs, bias, from, to); break;
-    case Q5_0: kQ5_0.rowProduct(w, blocks, x, meta, out, outputs, bias, from, to); break;
-    case Q5_1: kQ5_1.rowProduct(w, blocks, x, meta, out, outputs, bias, from, to); break;
-    case Q4_K: kQ4_K.rowProduct(w, blocks, x, meta, out, outputs, bias, from, to); break;
-    case Q5_K: kQ5_K.rowProduct(w, blocks, x, meta, out, outputs, bias, from, to); break;
-    default: kQ6_K.rowProduct(w, blocks, x, meta, out, outputs, bias, from, to);
+    case Q8_0: kQ8_0.rowProduct(w, blocks, x, meta, out, outputs, bias, from, to, scratch); break;
+    case Q4_0: kQ4_0.rowProduct(w, blocks, x, meta, out, outputs, bias, from, to, scratch); break;
+    case Q4_1: kQ4_1.rowProduct(w, blocks, x, meta, out, outputs, bias, from, to, scratch); break;
+    case Q5_0: kQ5_0.rowProduct(w, blocks, x, meta, out, outputs, bias, from, to, scratch); break;
+    case Q5_1: kQ5_1.rowProduct(w, blocks, x, meta, out, outputs, bias, from, to, scratch); break;
+    case Q4_K: kQ4_K.rowProduct(w, blocks, x, meta, out, outputs, bias, from, to, scratch); break;
+    case Q5_K: kQ5_K.rowProduct(w, blocks, x, meta, out, outputs, bias, from, to, scratch); break;
+    default: kQ6_K.rowProduct(w, blocks, x, meta, out, outputs, bias, from, to, scratch);
   }
 }
 

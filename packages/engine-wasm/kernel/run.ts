@@ -6,14 +6,14 @@ import { convolveHead, deltaPiece, keepColumns, spacePiece } from "./delta";
 import { XB } from "./forms";
 import { attend, centre, errors, gram, mass, mix, norms, quadratic, tops } from "./host";
 import { BF16 } from "./kinds";
-import { SCRATCH, fewFloats, fewProduct, floatProduct, min2, quantise, rowProduct, rowsProduct } from "./products";
+import { SCRATCH, fewFloats, fewProduct, floatProduct, min2, pack, quantise, rowProduct, rowsProduct } from "./products";
 import { add, convolve, copy, gate, gateRuns, norm, rope, scale, softcap } from "./rows";
 import { addLoop, show } from "./show";
 import { ME, barrier, claim, command, nextCommand, shareFrom, shareTo, word } from "./team";
 import { META } from "./unpacked";
 
 const BARRIER = 1, NORM = 2, QUANTISE = 3, PRODUCT = 4, GATED = 5, GATE = 6, ADD = 7, ROPE = 8, BEND = 9, APPEND = 10,
-  TOKEN = 11, JOIN = 12, PACK = 13, ATTEND = 14, QUERIES = 15, TOKENS = 16, JOINS = 17, FOLD = 18, MIX = 19, GRAM = 20, QUADRATIC = 21, SHOW = 22, LOOP = 23, CONVOLVE = 24, DELTA = 25, CHANNELS = 26, SPACE = 27, GATE_RUNS = 28;
+  TOKEN = 11, JOIN = 12, PACK = 13, ATTEND = 14, QUERIES = 15, TOKENS = 16, JOINS = 17, FOLD = 18, MIX = 19, GRAM = 20, QUADRATIC = 21, SHOW = 22, LOOP = 23, CONVOLVE = 24, DELTA = 25, CHANNELS = 26, SPACE = 27, GATE_RUNS = 28, PACK_ROWS = 29;
 
 /** Added to the kind of a product whose activations stay f32. */
 const EXACT: i32 = 256;
@@ -71,7 +71,7 @@ function panels(kind: i32, weight: usize, inputs: usize, q: usize, meta: usize, 
     if (kind & EXACT || as <= BF16) fewFloats(as, weight, inputs, x, ldx, rows, out, ldo, outputs, bias, from, to, OWN);
     else fewProduct(as, weight, inputs / 32, q, meta, rows, out, ldo, outputs, bias, from, to, OWN);
   } else if (kind >= EXACT || kind <= BF16) floatProduct(kind & 255, weight, inputs, x, ldx, rows, out, ldo, outputs, bias, from, to, OWN);
-  else if (rows == 1) rowProduct(kind, weight, inputs / 32, q, meta, out, outputs, bias, from, to);
+  else if (rows == 1) rowProduct(kind, weight, inputs / 32, q, meta, out, outputs, bias, from, to, OWN);
   else rowsProduct(kind, weight, inputs / 32, q, meta, rows, out, ldo, outputs, bias, from, to, OWN);
 }
 
@@ -80,6 +80,15 @@ function product(): void {
   for (let piece = claim(<i32>pieces); piece >= 0; piece = claim(<i32>pieces)) {
     const from = <usize>piece * size;
     panels(<i32>w(1), w(2), w(3), at(4), at(5), at(6), w(7), at(8), w(9), outputs, w(11), from, min2(from + size, count));
+  }
+}
+
+/** Stored rows to panels. */
+function packRows(): void {
+  const rowBytes = w(3), rows = w(4), pieces = <i32>((rows + 15) / 16);
+  for (let piece = claim(pieces); piece >= 0; piece = claim(pieces)) {
+    const p = <usize>piece;
+    pack(<i32>w(1), w(2) + 16 * p * rowBytes, rowBytes, min2(16, rows - 16 * p), w(5), w(6) + p * w(7));
   }
 }
 
@@ -385,6 +394,10 @@ function run(): void {
         rowsOf(w(9));
         for (let r = FROM; r < TO; r++) gateRuns(at(1) + r * w(2), at(3) + r * w(4), at(5) + r * w(6), w(7), w(8));
         PC += 40;
+        break;
+      case PACK_ROWS:
+        packRows();
+        PC += 32;
         break;
       default: // QUERIES
         if (QUERIES_AT) {

@@ -89,7 +89,7 @@ function encode16(x: usize, d: usize, codes: usize): void {
 
 function decode16(codes: usize, n: usize, to: usize): void {
   const bits = halfBits(), unit = halfUnit();
-  for (let i: usize = 0; i < n; i += 4) v128.store(to + 4 * i, halves(codes + 2 * i, bits, unit));
+  for (let i: usize = 0; i < n; i += 4) v128.store(to + 4 * i, halves(v128.load_ext<i16>(codes + 2 * i), bits, unit));
 }
 
 function encode8(x: usize, d: usize, codes: usize, scale: usize): void {

@@ -30,6 +30,7 @@ export const ops = {
   channels: 26,
   space: 27,
   gateRuns: 28,
+  packRows: 29,
 } as const;
 
 /** How threads divide an operation on rows: each does all, or a share of rows or (for one row) of columns. */

@@ -16,6 +16,7 @@ export interface Kernels {
     bias: number,
     from: number,
     to: number,
+    scratch: number,
   ): void;
   rowsProduct(
     kind: number,

@@ -4,8 +4,8 @@ import type { MatrixPart, TensorType } from '@kv/checkpoints';
 /** A stored type in a form that the module multiplies, with the same numbers to the bit. */
 export interface RepackedRows {
   readonly type: TensorType;
-  /** Converts whole stored blocks to that form. */
-  pack(blocks: Uint8Array): Uint8Array;
+  /** Converts whole stored blocks to that form; absent where they are in it. */
+  pack?(blocks: Uint8Array): Uint8Array;
 }
 
 /**
@@ -15,7 +15,7 @@ export interface RepackedRows {
 export function repackRows({ type, bytes }: MatrixPart): RepackedRows {
   if (type === 'IQ4_NL')
     return { type: 'Q8_0', pack: (blocks) => asBytes(blocks, tensorTypes.IQ4_NL.bytes, UNEVEN, unevenScale) };
-  if (type !== 'MXFP4') return { type, pack: (blocks) => blocks };
+  if (type !== 'MXFP4') return { type };
   return everyHalf(bytes)
     ? { type: 'Q8_0', pack: (blocks) => asBytes(blocks, tensorTypes.MXFP4.bytes, TWICE_E2M1, powerScale) }
     : { type: 'BF16', pack: upperHalves };

@@ -41,7 +41,8 @@ export function fits(fast: FastModule): boolean {
     const same = (first: number, count: number): boolean =>
       new Float32Array(memory.buffer, out, count).every((y, i) => y === want[first + i]);
     for (let r = 0; r < rows; r++) {
-      kernels.rowProduct(kind, panel, inputs / 32, codes + r * width, meta + (r * inputs) / 2, out, outputs, 0, 0, 1);
+      const [q, beside] = [codes + r * width, meta + (r * inputs) / 2];
+      kernels.rowProduct(kind, panel, inputs / 32, q, beside, out, outputs, 0, 0, 1, scratch);
       if (!same(r * outputs, outputs)) return false;
     }
     for (let r = 0; r < rows; r++) kernels.quantise(x + 4 * r * inputs, inputs, codes + 4 * r, meta + 16 * r, 4);

@@ -2,6 +2,8 @@ import { KvError } from '@kv/core';
 import { builtin } from '@kv/checkpoints';
 import { Heap } from './heap.ts';
 import { instantiate, loopFunctions, type FastModule, type Kernels } from './kernels.ts';
+import { ops } from './instructions.ts';
+import { nothing } from './nothing.ts';
 import { GrowableBuffer, ScratchSpace } from './workspace.ts';
 
 /** A command's words, as kernel/run.ts reads them. Addresses are bytes. */
@@ -70,9 +72,9 @@ export class ThreadPool {
   /** Scratch of programs that run by themselves, one after the other, and their angles or a row of a weight. */
   readonly bench: ScratchSpace = new ScratchSpace(this);
   readonly angles: GrowableBuffer = new GrowableBuffer(this);
-  /** Buffers into which weights are read, not in use. */
-  readonly spare: Uint8Array[] = [];
   readonly #control: number;
+  /** Where the words of `pack` lie. */
+  readonly #packing: number;
 
   private constructor(fast: FastModule, threads: number) {
     this.fast = fast;
@@ -80,6 +82,7 @@ export class ThreadPool {
     this.kernels = instantiate(fast, this.heap.memory);
     this.#control = this.heap.allocate(this.kernels.controlBytes(threads));
     this.heap.bytes(this.#control, this.kernels.controlBytes(threads)).fill(0);
+    this.#packing = this.heap.allocate(64);
   }
 
   /**
@@ -127,6 +130,15 @@ export class ThreadPool {
         ...[queries, window, shares, stride, apart, sums, scales],
       ]);
     this.kernels.call();
+  }
+
+  /** Packs stored rows, `rowBytes` apart, into panels of `size` bytes at `to`. */
+  pack(kind: number, source: number, rowBytes: number, rows: number, inputs: number, to: number, size: number): void {
+    const words = [ops.packRows, kind, source, rowBytes, rows, inputs, to, size],
+      code = this.#packing;
+    this.heap.words(code, words.length).set(words);
+    const none = { shared: 0, own: 0, ownBytes: 0, rows: 0, cos: 0, sin: 0 };
+    this.call({ ...nothing, ...none, code, end: code + 4 * words.length });
   }
 
   /** Ends the workers. */

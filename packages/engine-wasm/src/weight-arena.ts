@@ -9,8 +9,15 @@ import type { RepackedRows } from './repack.ts';
 /** Outputs of a panel. */
 const panel = 16;
 
-/** Bytes of a weight that are read at a time. */
-const readBytes = 2 ** 21;
+/** Bytes of a weight that are read at a time, while those before are packed. */
+const readBytes = 2 ** 22;
+
+/** Rows of a weight that are packed together. */
+interface Chunk {
+  readonly rows: number;
+  /** Returns the rows in the form that is multiplied, in `into` where they may be read there. */
+  read(into: Uint8Array): Promise<Uint8Array>;
+}
 
 /** The memory of a pool that one program holds. */
 export class WeightArena {
@@ -52,54 +59,35 @@ export class WeightArena {
       size = kernels.panelBytes(kind, inputs),
       at = this.take(size * Math.ceil(rows / panel)),
       rowBytes = (inputs / tensorTypes[type].numbers) * tensorTypes[type].bytes,
-      raw = heap.allocate(panel * rowBytes);
-    let filled = 0,
-      done = 0;
-    const add = (bytes: Uint8Array, count: number, as: RepackedRows): void => {
-      const stored = heap.bytes(raw, panel * rowBytes),
-        each = bytes.length / count;
-      for (let r = 0; r < count; ) {
-        const more = Math.min(panel - filled, count - r);
-        stored.set(as.pack(bytes.subarray(r * each, (r + more) * each)), filled * rowBytes);
-        [r, filled] = [r + more, filled + more];
-        if (filled < panel && done + filled < rows) continue;
-        kernels.pack(kind, raw, rowBytes, filled, inputs, at + (done / panel) * size);
-        [done, filled] = [done + filled, 0];
-      }
-    };
-    try {
-      for (const piece of pieces)
-        if ('bytes' in piece) add(piece.bytes, piece.rows, piece.as);
-        else await this.#readAll(piece, add);
-    } finally {
-      heap.free(raw, panel * rowBytes);
-    }
-    return { kind, rows, inputs, at, size, exact: this.#exact };
-  }
-
-  /** Reads the rows of a piece, a few at a time, into one of two buffers while the other one's rows are packed. */
-  async #readAll(
-    { rows, row, unit, first, read, as }: UnreadPiece,
-    add: (bytes: Uint8Array, count: number, as: RepackedRows) => void,
-  ): Promise<void> {
-    const { spare } = this.#pool,
-      some = unit * Math.max(1, Math.floor(readBytes / (unit * row))),
-      buffers = [0, 1].map(() => spare.pop() ?? new Uint8Array(readBytes));
-    const start = (from: number): Promise<Uint8Array> | undefined => {
-      const bytes = Math.min(some, rows - from) * row,
-        [into] = buffers.reverse();
-      if (bytes <= 0) return undefined;
-      const coming = read(first + from, bytes / row, bytes <= readBytes ? into.subarray(0, bytes) : undefined);
-      coming.catch(() => {}); // thrown where it is awaited
+      chunks = pieces.flatMap((piece) => chunksOf(piece, rowBytes)),
+      room = (panel + Math.max(...chunks.map((chunk) => chunk.rows))) * rowBytes,
+      first = heap.allocate(2 * room),
+      rooms = [first, first + room];
+    /** Lets a chunk's rows come, where there are some, to a room behind rows that wait there for a whole panel. */
+    const start = (chunk: Chunk | undefined, to: number): Promise<Uint8Array> | undefined => {
+      const coming = chunk?.read(heap.bytes(to, chunk.rows * rowBytes));
+      coming?.catch(() => {}); // thrown where it is awaited
       return coming;
     };
-    let coming = start(0);
-    for (let from = 0; coming !== undefined; from += some) {
-      const bytes: Uint8Array = await coming;
-      coming = start(from + some);
-      add(bytes, bytes.length / row, as);
+    let coming = start(chunks[0], rooms[0]);
+    try {
+      for (let i = 0, done = 0, left = 0; i < chunks.length; i++) {
+        const [here, next] = i % 2 === 0 ? rooms : [rooms[1], rooms[0]],
+          bytes = await coming!; // of every chunk
+        if (!heap.holds(bytes)) heap.bytes(here + left * rowBytes, bytes.length).set(bytes);
+        const held = left + chunks[i].rows,
+          whole = i + 1 < chunks.length ? held - (held % panel) : held;
+        left = held - whole;
+        coming = start(chunks[i + 1], next + left * rowBytes);
+        this.#pool.pack(kind, here, rowBytes, whole, inputs, at + (done / panel) * size, size);
+        heap.bytes(next, left * rowBytes).set(heap.bytes(here + whole * rowBytes, left * rowBytes));
+        done += whole;
+      }
+    } finally {
+      await coming?.catch(() => {}); // which writes to its room until then
+      heap.free(first, 2 * room);
     }
-    spare.push(...buffers);
+    return { kind, rows, inputs, at, size, exact: this.#exact };
   }
 
   free(): void {
@@ -120,21 +108,20 @@ interface Rows {
   readonly rows: number;
   readonly as: RepackedRows;
 }
-/** Rows to be read, from row `first` on, of `row` bytes each, `unit` rows together. */
+/** Rows to be read, from row `first` on, `unit` rows together. */
 interface UnreadPiece extends Rows {
   readonly first: number;
-  readonly row: number;
   readonly unit: number;
   readonly read: RowsRead;
 }
 type Piece = UnreadPiece | (Rows & { readonly bytes: Uint8Array });
 
 /** Returns runs of rows of one form, none across `cut`. */
-function runs({ parts, inputs }: Matrix, cut: number): readonly (readonly Piece[])[] {
+function runs({ parts }: Matrix, cut: number): readonly (readonly Piece[])[] {
   const out: Piece[][] = [];
   let row = 0;
   for (const whole of parts)
-    for (const part of split(pieceOf(whole, inputs), cut - row)) {
+    for (const part of split(pieceOf(whole), cut - row)) {
       const last = out.at(-1);
       if (last !== undefined && last[0].as.type === part.as.type && row !== cut) last.push(part);
       else out.push([part]);
@@ -143,12 +130,33 @@ function runs({ parts, inputs }: Matrix, cut: number): readonly (readonly Piece[
   return out;
 }
 
-function pieceOf(part: MatrixPart, inputs: number): Piece {
+function pieceOf(part: MatrixPart): Piece {
   const { rows, type, read, unit = 1 } = part;
   if (!read) return { rows, as: repackRows(part), bytes: part.bytes };
-  const { numbers, bytes } = tensorTypes[type],
-    as = repackRows({ type, rows: 0, bytes: new Uint8Array(0) });
-  return { rows, as, first: 0, row: (inputs / numbers) * bytes, unit, read };
+  return { rows, as: repackRows({ type, rows: 0, bytes: new Uint8Array(0) }), first: 0, unit, read };
+}
+
+/** Cuts a piece, whose rows are packed from `rowBytes` bytes each. */
+function chunksOf(piece: Piece, rowBytes: number): readonly Chunk[] {
+  const { rows, as } = piece,
+    unit = 'bytes' in piece ? 1 : piece.unit,
+    some = unit * Math.max(1, Math.floor(readBytes / (unit * rowBytes)));
+  return Array.from({ length: Math.ceil(rows / some) }, (_, i) => {
+    const from = i * some,
+      count = Math.min(some, rows - from);
+    return {
+      rows: count,
+      async read(into) {
+        if ('bytes' in piece) {
+          const each = piece.bytes.length / rows,
+            bytes = piece.bytes.subarray(from * each, (from + count) * each);
+          return as.pack?.(bytes) ?? bytes;
+        }
+        const bytes = await piece.read(piece.first + from, count, as.pack ? undefined : into);
+        return as.pack?.(bytes) ?? bytes;
+      },
+    };
+  });
 }
 
 /** Splits a part before its row `at`. */

@@ -129,7 +129,7 @@ function product(fast: FastModule, { type, inputs, outputs, rows, bias, cut, see
         const [q, beside] = [codes + four * width + 4 * lane, meta + (four * inputs) / 2 + 16 * lane];
         kernels.quantise(x + 4 * r * inputs, inputs, q, beside, rows === 1 ? 1 : 4);
       }
-      if (rows === 1) kernels.rowProduct(kind, panels, inputs / 32, codes, meta, y, outputs, plus, from, to);
+      if (rows === 1) kernels.rowProduct(kind, panels, inputs / 32, codes, meta, y, outputs, plus, from, to, scratch);
       else
         kernels.rowsProduct(
           ...([kind, panels, inputs / 32, codes, meta, rows, y, 4 * wide, outputs, plus, from, to, scratch] as const),
@@ -250,7 +250,7 @@ function few(fast: FastModule, { type, inputs, outputs, rows, bias, seed, exact 
       continue;
     }
     kernels.quantise(from, inputs, codes, meta, 1);
-    kernels.rowProduct(kind, panels, inputs / 32, codes, meta, to, outputs, plus, 0, count);
+    kernels.rowProduct(kind, panels, inputs / 32, codes, meta, to, outputs, plus, 0, count, scratch);
   }
   return { together, alone: bits() };
 }

@@ -144,13 +144,15 @@ export function notFinite(type: TensorType, bytes: Uint8Array): number {
   const { numbers, bytes: size } = tensorTypes[type];
   if (type === 'MXFP4') return notFiniteMx(bytes, numbers, size);
   // The sign and exponent of F32 and BF16 are the last two bytes of a number; 0x7f80 is an exponent of ones.
-  const [places, ones] = type === 'F32' || type === 'BF16' ? [[size - 2], 0x7f80] : [scalesAt[type], 0x7c00];
-  for (let at = 0, index = 0; at < bytes.length; at += size, index += numbers)
-    for (let i = 0; i < places.length; i++) {
-      const place = at + places[i];
-      if (((bytes[place] | (bytes[place + 1] << 8)) & ones) === ones) return index;
-    }
-  return -1;
+  const [places, ones] = type === 'F32' || type === 'BF16' ? [[size - 2], 0x7f80] : [scalesAt[type], 0x7c00],
+    own = bytes.byteOffset % 2 === 0 ? bytes : bytes.slice(),
+    halves = new Uint16Array(own.buffer, own.byteOffset, own.length >> 1),
+    first = (place: number): number => {
+      for (let at = place / 2; at < halves.length; at += size / 2) if ((halves[at] & ones) === ones) return at;
+      return Infinity;
+    },
+    bad = Math.min(...places.map(first));
+  return bad === Infinity ? -1 : Math.floor((2 * bad) / size) * numbers;
 }
 
 /** The largest exponents push some numbers of their block past the range of f32. */

@@ -16,14 +16,14 @@ export interface WordSplitting {
  * Implemented here because no library can pause within a long word.
  * @throws KvError for an invalid merge
  */
-export function bpeEncoder(model: JsonFields, { cut, byteLevel }: WordSplitting, where: string): Encoder {
-  const vocab = new Map<string, number>(),
-    ranks = new Map<string, number>(),
-    ids = model.vocab as Readonly<Record<string, number>>;
-  // pair by pair: all pairs at once would take as much memory as a small model
-  for (const token of Object.keys(ids)) vocab.set(token, ids[token]);
-  for (const [rank, merge] of (model.merges as readonly unknown[]).entries()) ranks.set(merged(merge, where), rank);
-  const unknown = typeof model.unk_token === 'string' ? vocab.get(model.unk_token) : undefined,
+export function bpeEncoder(
+  model: JsonFields,
+  vocab: ReadonlyMap<string, number>,
+  { cut, byteLevel }: WordSplitting,
+  where: string,
+): Encoder {
+  const rankOf = ranksOf(model.merges as readonly unknown[], where),
+    unknown = typeof model.unk_token === 'string' ? vocab.get(model.unk_token) : undefined,
     whole = model.ignore_merges === true;
   const bytes =
     model.byte_fallback === true
@@ -34,7 +34,6 @@ export function bpeEncoder(model: JsonFields, { cut, byteLevel }: WordSplitting,
     const ids = bytes.length > 0 ? Array.from(encoder.encode(piece), (byte) => bytes[byte]) : [unknown];
     return ids.every((id) => id !== undefined) ? ids : unknown === undefined ? [] : [unknown];
   };
-  const rankOf: PairRank = (text, start, middle, end) => ranks.get(pairOf(text.slice(start, end), middle - start));
   const encode: Encoder = function* (word, work, out) {
     const text = byteLevel ? byteNames(word) : word,
       id = whole ? vocab.get(text) : undefined;
@@ -68,13 +67,34 @@ export function bpeEncoder(model: JsonFields, { cut, byteLevel }: WordSplitting,
   };
 }
 
-/** Returns the key of a pair's rank: the joined text, and where it is cut. */
-const pairOf = (whole: string, cut: number): string => `${cut} ${whole}`;
-
-function merged(merge: unknown, where: string): string {
-  const pair = typeof merge === 'string' ? merge.split(' ', 2) : merge;
-  if (!Array.isArray(pair) || pair.length !== 2 || pair.some((each) => typeof each !== 'string'))
-    throw new KvError(where, `model.merges[] must be a pair of texts, got ${show(merge)}`);
-  const [left, right] = pair as [string, string];
-  return pairOf(left + right, left.length);
+/** Returns the ranks of merges. @throws KvError for one that is no pair of texts */
+function ranksOf(merges: readonly unknown[], where: string): PairRank {
+  // by the merge as the file has it, with one space, whose text stays as it was read; a pair with spaces by where it is cut
+  const ranks = new Map<string, number>(),
+    spaced = new Map<string, number>();
+  for (let rank = 0; rank < merges.length; rank++) {
+    const merge = merges[rank];
+    if (typeof merge === 'string' && hasOneSpace(merge)) {
+      ranks.set(merge, rank);
+      continue;
+    }
+    const pair = typeof merge === 'string' ? merge.split(' ', 2) : merge;
+    if (!Array.isArray(pair) || pair.length !== 2 || pair.some((each) => typeof each !== 'string'))
+      throw new KvError(where, `model.merges[] must be a pair of texts, got ${show(merge)}`);
+    const [left, right] = pair as [string, string],
+      key = `${left} ${right}`;
+    if (hasOneSpace(key)) ranks.set(key, rank);
+    else spaced.set(cutPair(left + right, left.length), rank);
+  }
+  return (text, start, middle, end) =>
+    ranks.get(`${text.slice(start, middle)} ${text.slice(middle, end)}`) ??
+    (spaced.size > 0 ? spaced.get(cutPair(text.slice(start, end), middle - start)) : undefined);
 }
+
+const hasOneSpace = (text: string): boolean => {
+  const at = text.indexOf(' ');
+  return at >= 0 && text.indexOf(' ', at + 1) < 0;
+};
+
+/** Returns a key for a pair: the joined text, and where it is cut. */
+const cutPair = (whole: string, cut: number): string => `${cut} ${whole}`;

@@ -64,7 +64,7 @@ export function ggufTokenizerJson(metadata: ReadonlyMap<string, unknown>, where:
 /** Makes a tokenizer of what a file's metadata says in the form of a tokenizer.json. */
 const fromJson = (json: typeof byteLevelJson, metadata: ReadonlyMap<string, unknown>, where: string): Tokenizer => ({
   ...createTokenizer(json(metadata, where), where),
-  ...vocabulary(metadata, where).ids,
+  ...endsOf(metadata, where),
 });
 
 function byteLevelJson(metadata: ReadonlyMap<string, unknown>, where: string): JsonFields {
@@ -88,7 +88,7 @@ function byteLevelJson(metadata: ReadonlyMap<string, unknown>, where: string): J
     model: {
       type: 'BPE',
       ignore_merges: words.ignoreMerges ?? false,
-      vocab: Object.fromEntries(textTokens(tokens, types)),
+      vocab: textTokens(tokens, types),
       merges: mergesOf(metadata, where),
     },
   };
@@ -132,15 +132,17 @@ function mergedPiecesJson(metadata: ReadonlyMap<string, unknown>, where: string)
       unk_token: tokens[id(metadata, 'unknown', tokens.length, where) ?? 0],
       fuse_unk: true,
       byte_fallback: true,
-      vocab: Object.fromEntries(textTokens(tokens, types)),
+      vocab: textTokens(tokens, types),
       merges: mergesOf(metadata, where),
     },
   };
 }
 
-/** Yields tokens that text is made of, with their ids. */
-function* textTokens(tokens: readonly string[], types: ArrayLike<number>): Generator<[token: string, id: number]> {
-  for (const [id, token] of tokens.entries()) if (types[id] !== CONTROL) yield [token, id];
+/** Returns the tokens that text is made of, with their ids. */
+function textTokens(tokens: readonly string[], types: ArrayLike<number>): ReadonlyMap<string, number> {
+  const ids = new Map<string, number>();
+  for (let id = 0; id < tokens.length; id++) if (types[id] !== CONTROL) ids.set(tokens[id], id);
+  return ids;
 }
 
 /** Returns a merge as tokenizer.json has it: text where it has one space, else a pair. */
@@ -282,25 +284,35 @@ function vocabulary(metadata: ReadonlyMap<string, unknown>, where: string): Voca
     Number.isInteger,
     tokens.length,
   ) as ArrayLike<number>;
-  const bosId = id(metadata, 'bos', tokens.length, where);
-  const eosId = id(metadata, 'eos', tokens.length, where);
-  const added = tokens.flatMap((content, at): AddedToken[] => {
+  const ids = endsOf(metadata, where),
+    { bosId, eosId } = ids;
+  const added: AddedToken[] = [];
+  for (let at = 0; at < tokens.length; at++) {
     const special = types[at] === CONTROL || types[at] === UNKNOWN;
-    return special || types[at] === USER
-      ? [{ id: at, content, special, normalized: false, lstrip: false, rstrip: false, singleWord: false }]
-      : [];
-  });
+    if (special || types[at] === USER)
+      added.push({
+        ...{ id: at, content: tokens[at], special },
+        ...{ normalized: false, lstrip: false, rstrip: false, singleWord: false },
+      });
+  }
   const only = (add: boolean, token: number | undefined): number[] => (add && token !== undefined ? [token] : []);
   return {
     tokens,
     types,
     added,
-    ids: { ...(bosId !== undefined && { bosId }), ...(eosId !== undefined && { eosId }) },
+    ids,
     around: (addBos) => ({
       before: only(flag(metadata, 'add_bos_token', where) ?? addBos, bosId),
       after: only(flag(metadata, 'add_eos_token', where) ?? false, eosId),
     }),
   };
+}
+
+/** Returns the ids of the tokens that begin and end a text, where the file says them. */
+function endsOf(metadata: ReadonlyMap<string, unknown>, where: string): Vocabulary['ids'] {
+  const { length } = list(metadata, 'tokenizer.ggml.tokens', where, () => true),
+    [bosId, eosId] = ['bos', 'eos'].map((which) => id(metadata, which, length, where));
+  return { ...(bosId !== undefined && { bosId }), ...(eosId !== undefined && { eosId }) };
 }
 
 function list(

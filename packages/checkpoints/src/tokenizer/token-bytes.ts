@@ -14,8 +14,18 @@ export function tokenBytes(byteLevel: boolean): (token: string) => Uint8Array {
         ? encoder.encode(token.replaceAll(SPACE, ' '))
         : Uint8Array.of(Number.parseInt(byte, 16));
     };
-  const alphabet = byteAlphabet();
+  const alphabet = byteAlphabet(),
+    byUnit = new Int16Array(512).fill(-1);
+  for (const [char, byte] of alphabet) byUnit[char.charCodeAt(0)] = byte;
   return (token) => {
+    const plain = new Uint8Array(token.length);
+    let at = 0;
+    for (; at < token.length; at++) {
+      const byte = byUnit[token.charCodeAt(at)] ?? -1;
+      if (byte < 0) break;
+      plain[at] = byte;
+    }
+    if (at === token.length) return plain;
     const bytes: number[] = [];
     for (const char of token) {
       const byte = alphabet.get(char);

@@ -32,21 +32,18 @@ export function createTokenizer(json: unknown, where: string): Tokenizer {
     );
   const { prepare, cut, byteLevel: inBytes } = preTokenizer(root.pre_tokenizer, where);
   const words = { cut, byteLevel: inBytes },
-    encode = bpeEncoder(model, words, where);
+    encode = bpeEncoder(model, vocab, words, where);
 
   const toBytes = tokenBytes(byteLevel);
   const names: string[] = [];
-  for (const token of Object.keys(vocab)) names[tokenId(vocab[token], token, where)] = checkLength(token, where);
+  for (const [token, id] of vocab) names[id] = checkLength(token, where);
   const added = addedTokens(root.added_tokens, where),
     contents = new Map(added.map(({ id, content }) => [id, new TextEncoder().encode(content)])),
     size = added.reduce((most, { id }) => Math.max(most, id + 1), names.length);
   const bytes = (id: number): Uint8Array =>
     contents.get(id) ?? (names[id] === undefined ? NOTHING : toBytes(names[id]));
-  const bare = withoutAdded(model, vocab, added);
-  const unknown =
-    typeof model.unk_token === 'string' && Object.hasOwn(vocab, model.unk_token)
-      ? (vocab[model.unk_token] as number)
-      : undefined;
+  const bare = withoutAdded({ model, vocab }, added);
+  const unknown = typeof model.unk_token === 'string' ? vocab.get(model.unk_token) : undefined;
 
   return assemble(
     {
@@ -55,7 +52,7 @@ export function createTokenizer(json: unknown, where: string): Tokenizer {
       added,
       normalize: normalizer(root.normalizer, where),
       prepare,
-      ids: byTrust(encode, bare === model ? () => encode : encoderLater(bare, words, where)),
+      ids: byTrust(encode, bare === undefined ? () => encode : encoderLater(bare.model, bare.vocab, words, where)),
       unknown:
         unknown === undefined
           ? undefined
@@ -83,34 +80,55 @@ const FIELDS: readonly string[] = [
 /** Bytes of an id without a token. */
 const NOTHING = new Uint8Array(0);
 
-/** Returns the model and its vocabulary. @throws KvError unless it is a BPE defined by its merges alone */
-function bpe(root: JsonFields, where: string): { model: JsonFields; vocab: JsonFields } {
+/** A model, and its vocabulary. */
+interface Bpe {
+  readonly model: JsonFields;
+  readonly vocab: ReadonlyMap<string, number>;
+}
+
+/**
+ * Returns the model and its vocabulary, which may be given as a map.
+ * @throws KvError unless it is a BPE defined by its merges alone
+ */
+function bpe(root: JsonFields, where: string): Bpe {
   const model = object(root.model, where, 'model');
   if (model.type !== 'BPE')
     throw new KvError(where, `expected a byte-level or SentencePiece BPE tokenizer, got model ${show(model.type)}`);
-  const vocab = object(model.vocab, where, 'model.vocab');
+  const ids =
+    model.vocab instanceof Map
+      ? (model.vocab as ReadonlyMap<string, unknown>)
+      : new Map(Object.entries(object(model.vocab, where, 'model.vocab')));
+  for (const [token, id] of ids) tokenId(id, token, where);
   if (!Array.isArray(model.merges)) throw new KvError(where, `model.merges must be a list, got ${show(model.merges)}`);
   for (const name of ['dropout', 'continuing_subword_prefix', 'end_of_word_suffix'])
     if (model[name] != null && model[name] !== '' && model[name] !== 0)
       throw new KvError(where, `expected a BPE model without ${name}, got ${show(model[name])}`);
-  return { model, vocab };
+  return { model, vocab: ids as ReadonlyMap<string, number> };
 }
 
 /**
- * Removes words and merges that would form an added token, white space aside; nearly all models have none and stay as
- * they are.
+ * Returns the model without words and merges that would form an added token, white space aside; undefined where there are
+ * none, as in nearly all models.
  */
-function withoutAdded(model: JsonFields, vocab: JsonFields, added: readonly AddedToken[]): JsonFields {
-  const ids = new Set<unknown>(added.flatMap((token) => (isSpace(token) ? [] : [token.id])));
-  const names = new Set(Object.keys(vocab).filter((name) => ids.has(vocab[name])));
-  const merges = (model.merges as readonly unknown[]).filter(
-    (merge) => !names.has(typeof merge === 'string' ? merge.replace(' ', '') : (merge as readonly string[]).join('')),
-  );
-  const reached = names.size > 0 && (model.ignore_merges === true || [...names].some((name) => [...name].length === 1));
-  if (!reached && merges.length === (model.merges as readonly unknown[]).length) return model;
+function withoutAdded({ model, vocab }: Bpe, added: readonly AddedToken[]): Bpe | undefined {
+  const ids = new Set<unknown>(added.flatMap((token) => (isSpace(token) ? [] : [token.id]))),
+    names = new Set<string>();
+  for (const [name, id] of vocab) if (ids.has(id)) names.add(name);
+  if (names.size === 0) return undefined;
+  const lengths = new Set([...names].map(({ length }) => length)),
+    forms = (merge: string | readonly string[]): boolean =>
+      typeof merge === 'string'
+        ? lengths.has(merge.length - 1) && names.has(merge.replace(' ', ''))
+        : names.has(merge.join(''));
+  const all = model.merges as readonly (string | readonly string[])[],
+    merges = all.filter((merge) => !forms(merge));
+  const reached = model.ignore_merges === true || [...names].some((name) => [...name].length === 1);
+  if (!reached && merges.length === all.length) return undefined;
   const unknown = model.unk_token;
-  const kept = Object.entries(vocab).filter(([name]) => name === unknown || !names.has(name));
-  return { ...model, merges, vocab: Object.fromEntries(kept) };
+  return {
+    model: { ...model, merges },
+    vocab: new Map([...vocab].filter(([name]) => name === unknown || !names.has(name))),
+  };
 }
 
 /** Returns whether a decoder removes a leading space. */
