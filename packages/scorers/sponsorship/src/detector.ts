@@ -150,13 +150,12 @@ export function byPosition(
 export const foundBy = (anchors: Detector, ctx: StepContext & { readonly tokens: Tokens }): readonly Anchor[] =>
   anchors.run(ctx.tokens, besideOf(ctx, anchors)).map((one) => (typeof one === 'number' ? { position: one } : one));
 
-/** Returns the anchors that a piece's detector finds, as their worth by position, and 0 elsewhere. */
+/** Returns the anchors that a piece's detector finds, as 1 and 0 by position. */
 export const anchorRow = (
   ctx: StepContext & { readonly tokens: Tokens },
   options: { readonly anchors: Detector },
 ): HostArray =>
   byPosition(ctx, options, (data) => {
     const { anchors } = options;
-    for (const { position, worth = 1 } of foundBy(anchors, ctx))
-      if (position in data) data[position] = Math.max(data[position], worth);
+    for (const { position } of foundBy(anchors, ctx)) if (position in data) data[position] = 1;
   });

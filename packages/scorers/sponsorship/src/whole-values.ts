@@ -11,9 +11,9 @@ export interface WholeValues {
 const cuts = new WeakMap<HostArray, number>();
 
 /**
- * Returns the worth of every token that lies between an anchor and the end of its value, the largest where values
- * overlap, and 0 elsewhere, f32 `[1, length]`. All tokens of a value are worth the same. Of one that has more than `most`
- * tokens the first `most` count.
+ * Returns the worth of every token from after an anchor to the token that ends its value, such as a quote or a line's
+ * end: without that, a model does not know where to stop. The largest where values overlap, and 0 elsewhere, f32 `[1,
+ * length]`. All tokens of a value are worth the same. Of one that has more than `most` tokens the first `most` count.
  */
 export function wholeValues(
   ctx: StepContext & { readonly tokens: Tokens },
@@ -30,7 +30,7 @@ export function wholeValues(
       // the token of the anchor holds the value's first characters where it reaches beyond the anchor
       const own = position >= 0 && offsets[position]?.[1] > start ? position : position + 1,
         last = tokenBefore(end, offsets),
-        until = Math.min(last, own + most - 1, data.length - 1);
+        until = Math.min(last > own + most - 1 ? own + most - 1 : last + 1, data.length - 1);
       if (last > own + most - 1) cut++;
       for (let i = own; i <= until; i++) data[i] = Math.max(data[i], worth);
     }
