@@ -20,7 +20,7 @@ const transactional = {
   sinks: withDefault(mandatory.options.sinks, 1),
   recent: withDefault(mandatory.options.recent, 2),
   beta: number(0.5, 'Weight of recency R.'),
-  gamma: number(0.3, 'Weight of structure S.'),
+  gamma: maybe(number(0.3, 'Weight of structure S.'), "the paper's 0.3; with `reach=value` 0"),
   lambda: number(0.1, 'Weight of frequency F, which counts against a token.'),
   every: {
     ...cadence.options.every,
@@ -43,12 +43,16 @@ type Voucher = ReturnType<typeof voucherOf>;
  * Terms of the utility that read no attention, including the voucher; whole values are kept by their protected slots
  * alone, so that no more of them than `slots` push out what is recent.
  */
-const plainTerms = ({ beta, gamma, lambda, anchors, reach }: Transactional, voucher: Voucher): readonly Term[] => [
-  [beta, recency()],
-  [gamma, structure({ anchors })],
-  [-lambda, frequency()],
-  ...(reach === 'value' ? [] : [[1, voucher] as const]),
-];
+function plainTerms({ beta, gamma, lambda, anchors, reach }: Transactional, voucher: Voucher): readonly Term[] {
+  const whole = reach === 'value',
+    formed = gamma ?? (whole ? 0 : 0.3);
+  return [
+    [beta, recency()],
+    ...(whole && formed === 0 ? [] : [[formed, structure({ anchors })] as const]),
+    [-lambda, frequency()],
+    ...(whole ? [] : [[1, voucher] as const]),
+  ];
+}
 
 
 /** Top-k by a utility, with protected slots for what anchors sponsor. */
@@ -68,14 +72,15 @@ const byUtility = (
   );
 /**
  * TA-Fast with whole values: values of details (credentials, numbers of orders, ids) take up to three quarters of the
- * budget, whole and evenly; the first token and the last two stay, and the rest goes by u = 0.5 R + 0.3 S - 0.1 F. With
+ * budget, whole and evenly; the first token and the last two stay, and the rest goes by u = 0.5 R - 0.1 F. With
  * `reach: 6, slots: 4, anchors: regex()` the paper's: u = 0.5 R + 0.3 S - 0.1 F + V, V_j = 15 * 0.8^(j - i), six tokens
  * after an anchor.
  *
  * @remarks Transactional Attention, eq. 3, sections 3.3 and 3.4: TA-Fast-Regex, TA-Fast-Semantic, TA-Fast-Embedding and
  * TA-Learned by `anchors`, TA-LearnRank by `rank`; algorithm 1 with `every: 1`. Reads no attention. The defaults of
- * `reach`, `anchors`, `slots` and so of `decay` are ours: six tokens are the head of most credentials, and a budget that
- * decays by 0.9 a token is gone before a conversation ends.
+ * `reach`, `anchors`, `slots` and so of `decay` and `gamma` are ours: six tokens are the head of most credentials, a budget
+ * that decays by 0.9 a token is gone before a conversation ends, and the tokens before many ids would take the place of
+ * what is recent.
  */
 export const taFast = method(
   'taFast',
@@ -117,9 +122,11 @@ export const fullTa = method(
   ({ alpha: weight, delta, rate, ...o }) => {
     const voucher = voucherOf(o),
       attention = compose(h2o({ recent: 0 }), reduceHeads({ kind: 'sum' })),
-      [recent, formed, ...others] = plainTerms(o, voucher) as [Term, Term, ...Term[]];
+      terms = plainTerms(o, voucher),
+      past: Term = [delta, pension({ rate })],
+      before = terms.length - (o.reach === 'value' ? 1 : 2); // of frequency and the voucher
     return byUtility(
-      weighted([weight, attention], recent, formed, [delta, pension({ rate })], ...others),
+      weighted([weight, attention], ...terms.slice(0, before), past, ...terms.slice(before)),
       voucher,
       o,
     );

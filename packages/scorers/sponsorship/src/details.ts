@@ -247,17 +247,33 @@ export const details = detector(
     source: 'ours',
     says: 'Credentials, numbers of orders and tickets, and ids in JSON, logs, tables, URLs and environment files.',
   },
-  () => (tokens) => {
-    const seen = new Set<string>();
-    return detailsOf(tokens).map(({ value, worth }): Anchor => {
-      const content = tokens.text.slice(...value),
-        again = seen.has(content);
-      seen.add(content);
-      return {
-        position: tokenBefore(value[0], tokens.offsets),
-        value,
-        worth: again ? worth * AGAIN : worth,
-      };
-    });
+  () => {
+    const known = new WeakMap<Tokens, { readonly size: number; readonly anchors: readonly Anchor[] }>();
+    return (tokens) => {
+      const before = known.get(tokens);
+      if (before?.size === tokens.text.length) return before.anchors;
+      const anchors = anchorsIn(tokens);
+      known.set(tokens, { size: tokens.text.length, anchors });
+      return anchors;
+    };
   },
 );
+/** Longest last word, in characters, that may be the beginning of a value. */
+const LONGEST_START = 256;
+/** Returns details as anchors, and the word that the text ends in: in a block of a prompt it may be half of a value. */
+function anchorsIn(tokens: Tokens): readonly Anchor[] {
+  const { text, offsets } = tokens,
+    seen = new Set<string>(),
+    found = detailsOf(tokens),
+    last = text.length - matchAt(/\S*$/g, text.slice(-LONGEST_START), 0).length,
+    open: readonly Detail[] =
+      last < text.length && (found.at(-1)?.value[1] ?? 0) < text.length
+        ? [{ value: [last, text.length], worth: NAMED }]
+        : [];
+  return [...found, ...open].map(({ value, worth }): Anchor => {
+    const content = text.slice(...value),
+      again = seen.has(content);
+    seen.add(content);
+    return { position: tokenBefore(value[0], offsets), value, worth: again ? worth * AGAIN : worth };
+  });
+}

@@ -54,7 +54,7 @@ export function nameKind(name: string): NameKind | undefined {
 /** Placeholders, references to variables and empty values. */
 const PLACEHOLDER =
   /^(?:$|\s|[<>=^~$%{([]|.*\$\{|.*\{\{|\*{2,}|x{3,}$|\.{3}|your|my[_-]|the[_-]|example$|change|redacted|\[?hidden|null$|none$|nil$|true$|false$|undefined$|yes$|no$|n\/a|tbd$|todo$|required$|optional$|process\.|os\.|env\.|self\.|this\.|await$|new$|lambda$|function$|async$|string$|number$|boolean$|bool$|int$|any$|void$|bearer$|basic$|digest$)/i;
-const CODE = /[()[\]{}]|=>|\?\?|\|\||;$|^[a-z_$]\w*(?:\.[a-z_$]\w*)+$/i;
+const CODE = /[()[\]{}]|=>|\?\?|\|\||;$|^[a-z_$]+(?:\.[a-z_$]+)+$/i;
 const DATE = /^(?:\d{4}-\d\d?-\d\d?|\d{4}\/\d\d?\/\d\d?|\d\d?[./]\d\d?[./]\d{2,4}|\d\d?:\d\d)/;
 /** A number with a unit, a version, an address: quantities, not names. */
 const QUANTITY =
