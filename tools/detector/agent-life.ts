@@ -43,8 +43,10 @@ function life(i: number) {
     order = i === 0 ? '48213976' : Array.from({ length: 8 }, () => r.below(10)).join(''),
     turns = Array.from({ length: 30 }, (_, t) => {
       const [user, agent] = TURNS[(t + i) % TURNS.length].split(' | ');
-      if (t === 1) return `User: For later: The password is: ${password}\nAgent: Noted, I will use it when you ask me to.\n`;
-      if (t === 3) return `User: I bought a lamp. Your order number is ${order}, they wrote.\nAgent: Thank you, I have saved that.\n`;
+      if (t === 1)
+        return `User: For later: The password is: ${password}\nAgent: Noted, I will use it when you ask me to.\n`;
+      if (t === 3)
+        return `User: I bought a lamp. Your order number is ${order}, they wrote.\nAgent: Thank you, I have saved that.\n`;
       return `User: ${user}\nAgent: ${agent}\n`;
     });
   return { text: turns.join(''), password, order };
@@ -63,7 +65,10 @@ for (const name of ['full', ...policies]) {
       ['order', 'User: What was my order number again?\nAgent: Your order number is'],
     ] as const) {
       const sequence = read.fork();
-      await sequence.prefill(model.tokenizer.encode(question).ids.filter((id) => id !== model.config.bosId), {});
+      await sequence.prefill(
+        model.tokenizer.encode(question).ids.filter((id) => id !== model.config.bosId),
+        {},
+      );
       const answer: number[] = [];
       for (let t = 0; t < 14; t++) {
         const id = await sequence.next();
@@ -77,6 +82,8 @@ for (const name of ['full', ...policies]) {
     }
     read.destroy();
   }
-  console.log(`${name}: password ${right.password} of ${conversations}, order number ${right.order} of ${conversations}; first: ${said.join(' | ')}`);
+  console.log(
+    `${name}: password ${right.password} of ${conversations}, order number ${right.order} of ${conversations}; first: ${said.join(' | ')}`,
+  );
 }
 model.destroy();

@@ -56,7 +56,9 @@ test('a sponsored value of at most L = K_p tokens survives in any filler, at a b
   fc.assert(survives((length) => taFast({ ...paper, reach: length, slots: length })));
 });
 test('without a budget to sponsor with it does not, and a reach shorter than the value covers a part', () => {
-  expect(fc.check(survives((length) => taFast({ ...paper, reach: length, slots: length, strength: 0 }))).failed).toBe(true);
+  expect(fc.check(survives((length) => taFast({ ...paper, reach: length, slots: length, strength: 0 }))).failed).toBe(
+    true,
+  );
   expect(fc.check(survives(() => taFast({ ...paper, reach: 1, slots: 1 }))).failed).toBe(true);
 });
 test('a strict main pool (16 + 0) keeps a short value too: vouchers outweigh all else', () => {
@@ -102,7 +104,9 @@ test('Theorem 4: with room for one value and m decoys as strong, the real one su
         text: pieces.join(''),
         offsets: pieces.map((p) => [end, (end += p.length)]),
       };
-      return apply(taFast({ ...paper, reach: 1, slots: 1 }), { tokens, budget: 4 }).kept![0].includes(pieces.indexOf('REAL'));
+      return apply(taFast({ ...paper, reach: 1, slots: 1 }), { tokens, budget: 4 }).kept![0].includes(
+        pieces.indexOf('REAL'),
+      );
     });
     expect(survives.filter(Boolean)).toHaveLength(1);
   }
@@ -115,7 +119,10 @@ test('the sponsorship in its utility and the one in its partition are one: budge
 
 /** Filler with two values of any length, told in two ways: one token a word, sign or character of a value. */
 const lives = fc.record({
-  filler: fc.array(fc.array(fc.constantFrom(...WORDS), { minLength: 1, maxLength: 40 }), { minLength: 3, maxLength: 3 }),
+  filler: fc.array(fc.array(fc.constantFrom(...WORDS), { minLength: 1, maxLength: 40 }), {
+    minLength: 3,
+    maxLength: 3,
+  }),
   secret: fc.string({ minLength: 7, maxLength: 24, unit: fc.constantFrom(...'XK7M9P2Q') }).map((text) => `X7${text}`),
   order: fc.string({ minLength: 6, maxLength: 12, unit: fc.constantFrom(...'0123456789') }).map((text) => `48${text}`),
   spare: fc.nat(40),
@@ -139,7 +146,11 @@ function toldIn({ filler, secret, order }: Life): { readonly tokens: Tokens; rea
   words([...filler[2]!, 'so', 'on']);
   let end = 0;
   return {
-    tokens: { ids: pieces.map((p) => p.length), text: pieces.join(''), offsets: pieces.map((p) => [end, (end += p.length)]) },
+    tokens: {
+      ids: pieces.map((p) => p.length),
+      text: pieces.join(''),
+      offsets: pieces.map((p) => [end, (end += p.length)]),
+    },
     spans,
   };
 }

@@ -46,7 +46,8 @@ function kept(policy: Policy, tokens: Tokens, budget: number, seed: number, scal
 const all = (set: readonly number[], of: readonly number[]): boolean => of.every((i) => set.includes(i));
 
 /** The paper's TA-Fast: its own keys as anchors. */
-const paperTaFast = (o: { readonly reach: number; readonly slots: number }): Policy => taFast({ ...o, anchors: regex() });
+const paperTaFast = (o: { readonly reach: number; readonly slots: number }): Policy =>
+  taFast({ ...o, anchors: regex() });
 describe.each([
   ['fullTa', fullTa],
   ['taFast', paperTaFast],

@@ -23,7 +23,10 @@ export const protectedPartition = allocatorBy(
     says: 'A pool inside the budget for what a second scorer finds.',
     options: {
       slots: shareOrCount(4, 'slots', 'Protected slots of each row, inside the budget.'),
-      whole: flag(false, 'The pool alone keeps what the second scorer finds: a note says so where it is too small for all.'),
+      whole: flag(
+        false,
+        'The pool alone keeps what the second scorer finds: a note says so where it is too small for all.',
+      ),
     },
     minSlots: ({ slots }, n, budget) => Math.min(n, poolOf(slots, budget)),
     forces: true,

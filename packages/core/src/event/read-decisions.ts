@@ -107,7 +107,12 @@ export function decisionsOf(
     kept,
     budgets,
     ...(levels.every((of) => of !== undefined) && levels.length > 0 && { levels }),
-    notes: [...new Set([...raised, ...checks.flatMap(({ note }, i) => (note !== undefined && read[i].data[0] > 0 ? [note] : []))])],
+    notes: [
+      ...new Set([
+        ...raised,
+        ...checks.flatMap(({ note }, i) => (note !== undefined && read[i].data[0] > 0 ? [note] : [])),
+      ]),
+    ],
   };
 }
 

@@ -118,7 +118,11 @@ const joined = ({ ops, draft }: StepInput, { forced = 0, banned = 0 }: NewMasks)
     banned: ops.union(draft.banned ?? 0, banned) || undefined,
   }) as Partial<DraftSelection>;
 /** Returns a draft's checks with the notes of a piece added. */
-function checksOf({ draft, ops, at }: StepInput, { name }: StepAuthor, notes: NewNotes['notes'] = []): readonly Check[] {
+function checksOf(
+  { draft, ops, at }: StepInput,
+  { name }: StepAuthor,
+  notes: NewNotes['notes'] = [],
+): readonly Check[] {
   const layer = layerOf(at);
   return [
     ...draft.checks,

@@ -54,7 +54,6 @@ function plainTerms({ beta, gamma, lambda, anchors, reach }: Transactional, vouc
   ];
 }
 
-
 /** Top-k by a utility, with protected slots for what anchors sponsor. */
 const byUtility = (
   utility: ReturnType<typeof weighted>,

@@ -28,9 +28,15 @@ const KEY = finding(
 /** A scheme with a password before its @. */
 const ADDRESS = finding(/(?<![\w+])[a-z][a-z0-9+.-]{1,20}:\/\/(?=[^\s/@:"']{0,64}:[^\s/@"']{1,128}@)/i);
 /** A word with a digit near its beginning: what has a number. */
-const NUMBERED = finding(/(?<![\w-])(?:#\d{3,20}|(?=[A-Za-z_-]{0,40}\d)[A-Za-z0-9](?:[A-Za-z0-9_-]|[/:](?=\w)){2,199})/);
+const NUMBERED = finding(
+  /(?<![\w-])(?:#\d{3,20}|(?=[A-Za-z_-]{0,40}\d)[A-Za-z0-9](?:[A-Za-z0-9_-]|[/:](?=\w)){2,199})/,
+);
 /** A run of base64 that + or / may cut into words. */
 const BASE64 = finding(/(?<![\w+/=-])(?=[A-Za-z0-9+]{0,60}[+/])[A-Za-z0-9+/]{24,200}/);
+/** Beginnings of keys and tokens by which their issuers mark them. */
+const ISSUED = finding(
+  /(?<![A-Za-z0-9_])(?:hf_|gh[oprsu]_|github_pat_|gl[a-z]{2,6}-|sk-|[spr]k_(?:live|test)_|xox[abeprs]-|npm_|dckr_[a-z]{2,3}_|SWMTKN-|hv[bsr]\.|d[op]_v1_|dp\.[a-z]{2,5}\.|dt0[a-z]\d\d\.|NRAK-|LTAI|A3T|A[KS]IA|AIza|shp[a-z]{2}_|shpat_|pypi-|SG\.|whsec_|AGE-SECRET-KEY-|eyJ[\w-]{8})(?=[\w./+=|-]{12})/,
+);
 /** Words after which a speaker says a secret. */
 const SPOKEN = finding(
   /(?<![\p{L}\p{N}_])(?:password|passwd|pass(?: ?)phrase|passcode|pwd|pw|pin|(?:api|access|secret|private|licen[cs]e|wi-?fi|security|master|activation|signing) ?key|(?:access|api|bearer|auth|refresh|session)? ?token|(?:signing |client |shared |webhook )*secret|bearer|credentials|safe ?word|(?:[a-z-]+ )?code|combination|keypad|(?:recovery|seed) phrase)(?![\p{L}\p{N}_]|-\w)/iu,
@@ -42,7 +48,7 @@ const WORDED = /^pass|phrase$|word$|^pwd?$|combination/i;
 const LINK =
   /^(?:[ \t]*[,:(=–—-]{0,2}[ \t]*(?:is|was|are|be|to|will|should|now|currently|of|as|reads|says|again|number|it|just|came|in|here|the|my|your|this|following)(?![\p{L}\p{N}'’]))*[ \t]*[:=(,–—-]?[ \t]*(?=\S)/iu;
 /** A longer way to the value: "the door code at the cottage is". */
-const FAR = /^[^.!?\n:;"]{1,48}?(?:(?:(?<![\p{L}])(?:is|was|to|be)|[:=(])[ \t]+(?=\S)|,[ \t]+(?=\d{3,12}\b))/u;
+const FAR = /^[^.!?\n:;"]{1,48}?(?:(?:(?<![\p{L}])(?:is|was|to|be)[ \t]|[:=(])[ \t]*(?=\S)|,[ \t]+(?=\d{3,12}\b))/u;
 const ABOUT =
   /^[ \t_-]*(?:s|limit|limits|type|count|usage|length|size|price|budget|field|policy|manager|reset|of|per|window|names?|parameter|holder|protection|authentication)(?![\p{L}])/iu;
 
@@ -54,7 +60,8 @@ const NAMES = new RegExp(
   'iu',
 );
 /** The same where the noun says by itself that a number of any length follows. */
-const SURE = /(?:number|no\.?|nr\.?|id|#|ref(?:erence)?|IBAN|serial)[\s:=#"'(*_[]*(?:is|was|reads|says)?[\s:=#"'(*_[]*$/iu;
+const SURE =
+  /(?:number|no\.?|nr\.?|id|#|ref(?:erence)?|IBAN|serial)[\s:=#"'(*_[]*(?:is|was|reads|says)?[\s:=#"'(*_[]*$/iu;
 /** A noun that comes after the number: "under X4Y7, the record locator". */
 const FOLLOWED = new RegExp(`^["')]?,[ \\t](?:the|your|my|our) (?:[a-z]+ )?(?:${NOUN})(?![\\p{L}])`, 'iu');
 const UNIT =
@@ -70,6 +77,11 @@ const STANDARD =
 /** Finds the details that a match of a finder leads to. */
 type Reads = (text: string, match: PatternMatch) => readonly Detail[];
 
+/** Characters of a secret by which it is judged, and of the number of a thing at most. */
+const LONGEST_JUDGED = 512,
+  LONGEST_NUMBER = 256;
+/** The type of a variable before its value: `password: String = "..."`. */
+const TYPED = /[ \t]{0,4}&?[A-Za-z][\w.]{0,24}[ \t]{0,4}=(?=[ \t]{0,4}["'])/y;
 const keyed: Reads = (text, { start, text: said }) => {
   const name = said.replace(/^[-<]+|[^\w]+$/g, ''),
     end = start + said.length;
@@ -78,15 +90,26 @@ const keyed: Reads = (text, { start, text: said }) => {
   if (kind === undefined) return [];
   if (listed.length > 0) return listed.flatMap((value) => named(text, name, kind, value));
   const inAddress = /[?&;]/.test(text[start - 1] ?? '') && said.endsWith('='),
-    value = inAddress ? upTo(text, valueAfter(text, end), /[&#;]/) : valueAfter(text, end);
-  return /(?<![a-z])(?:an?|per|each)[ \t]$/i.test(text.slice(Math.max(0, start - 6), start)) ? [] : named(text, name, kind, value);
+    typed = matchAt(TYPED, text, end).length,
+    longest = kind === 'secret' || kind === 'key' ? LONGEST_JUDGED : LONGEST_NUMBER,
+    near = valueAfter(text, end + typed, longest),
+    value = inAddress ? upTo(text, near, /[&#;]/) : near,
+    isWhole = value[1] - value[0] < longest - 1;
+  if (!isWhole && longest === LONGEST_NUMBER) return [];
+  const found = /(?<![a-z])(?:an?|per|each)[ \t]$/i.test(text.slice(Math.max(0, start - 6), start))
+    ? []
+    : named(text, name, kind, value);
+  return isWhole ? found : found.map(({ worth }) => ({ worth, value: valueAfter(text, end + typed) }));
 };
 /** Returns a value that has a name, unless it looks like none. */
 function named(text: string, name: string, kind: NameKind, value: Extent): readonly Detail[] {
   const content = text.slice(...value);
   if (kind === 'secret' || kind === 'key') {
     const quoted = isQuoted(text, value);
-    return isSecretValue(content, kind, quoted, /pass|pwd?$|secret|phrase|pin$/i.test(name)) && (quoted || isAssigned(text, value)) ? [{ value, worth: SECRET }] : [];
+    return isSecretValue(content, kind, quoted, /pass|pwd?$|secret|phrase|pin$/i.test(name)) &&
+      (quoted || isAssigned(text, value))
+      ? [{ value, worth: SECRET }]
+      : [];
   }
   return looksNumbered(content, kind === 'id' ? 3 : 4) && !UNIT.test(text.slice(value[1], value[1] + 16))
     ? [{ value, worth: NAMED }]
@@ -134,22 +157,30 @@ const spoken: Reads = (text, { start, text: said }) => {
     far = end + (FAR.exec(after)?.[0].length ?? 0);
   for (const at of near === far ? [near] : [near, far]) {
     if (at === end) continue;
-    const value = valueAfter(text, at),
+    const value = valueAfter(text, at, LONGEST_JUDGED),
       content = text.slice(...value),
       quoted = isQuoted(text, value);
     if (content === '' || UNIT.test(text.slice(value[1], value[1] + 16))) continue;
     const digits = content.replace(/\D/g, '').length,
       pure = /^#?\d+#?$/.test(content);
-    if (pure ? digits >= 4 && digits <= 12 : digits > 0 && content.length >= 6 && isSecretValue(content, 'secret', quoted))
+    if (
+      pure ? digits >= 4 && digits <= 12 : digits > 0 && content.length >= 6 && isSecretValue(content, 'secret', quoted)
+    )
       return [{ value, worth: SECRET }];
-    if (quoted && WORDED.test(said) && /^\S.{3}/.test(content) && at === near && /[:=]|is|was|to/.test(text.slice(end, at)))
+    if (
+      quoted &&
+      WORDED.test(said) &&
+      /^\S.{3}/.test(content) &&
+      at === near &&
+      /[:=]|is|was|to/.test(text.slice(end, at))
+    )
       return [{ value, worth: SECRET }];
   }
   return [];
 };
 
 const numbered: Reads = (text, { start, text: said }) => {
-  let value = bareValue(text, start);
+  let value = bareValue(text, start, 512);
   const core = said.replace(/[-/:_]+$/, '');
   if (/[/=:&?+~.]/.test(text.slice(...value)) || value[1] < start + core.length) value = runFrom(text, start);
   const content = text.slice(...value);
@@ -157,7 +188,7 @@ const numbered: Reads = (text, { start, text: said }) => {
   if (SHAPE.test(content) && !isColour(text, start, content)) return [{ value, worth: SHAPED }];
   const before = text.slice(Math.max(0, start - 96), start),
     line = before.slice(before.lastIndexOf('\n') + 1),
-    clause = line.slice(line.search(/(?:(?<=\b(?:no|nr|ref|num))\.|[^.!?;]|\.(?=\S))*$/i)),
+    clause = line.slice(sentenceStart(line)),
     after = text.slice(value[1], value[1] + 40);
   const isNamed =
     FOLLOWED.test(after) || NAMES.test(clause) || (/[#(]$/.test(clause) && NAMES.test(clause.replace(/[#(]$/, '')));
@@ -165,9 +196,20 @@ const numbered: Reads = (text, { start, text: said }) => {
     const year = /^(?:1[5-9]|20)\d\d$/.test(content) && !SURE.test(clause);
     if (!year) return [{ value, worth: NAMED }];
   }
-  if (/\/$/.test(line) && ((looksRandom(content) && /^\w{8,}$/.test(content)) || /^\d{5,}$/.test(content)) && !/\d{4}\/$/.test(line))
+  if (
+    /\/$/.test(line) &&
+    ((looksRandom(content) && /^\w{8,}$/.test(content)) || /^\d{5,}$/.test(content)) &&
+    !/\d{4}\/$/.test(line)
+  )
     return [{ value, worth: NAMED }];
   return looksMadeUp(content) ? [{ value, worth: SHAPED }] : [];
+};
+const issued: Reads = (text, { start }) => {
+  const [run = ''] = /^[\w./+=|-]+/.exec(text.slice(start, start + 4096)) ?? [],
+    value = run.replace(/[./|-]+$/, '');
+  return /EXAMPLE-EXAMPLE|[xX*]{6}/.test(value) || !/[A-Z\d]/.test(value)
+    ? []
+    : [{ value: [start, start + value.length], worth: SECRET }];
 };
 const encoded: Reads = (text, { start, text: said }) => {
   const [run = ''] = /^[A-Za-z0-9+/]+={0,2}/.exec(text.slice(start, start + 4096)) ?? [];
@@ -180,6 +222,16 @@ const looksMadeUp = (value: string): boolean =>
     (value.length >= 16 &&
       /^[\w+/=.-]+$/.test(value) &&
       (value.match(/[a-z](?=[A-Z\d])|[A-Z\d](?=[a-z])|\d(?=[A-Z])/g) ?? []).length * 4 >= value.length));
+/** Returns where the last sentence of a line begins; "no. 12" and "a.b" end none. */
+function sentenceStart(line: string): number {
+  for (let at = line.length - 1; at >= 0; at--)
+    if (
+      /[!?;]/.test(line[at]) ||
+      (/^\.\s/.test(line.slice(at, at + 2)) && !/(?:^|\W)(?:no|nr|ref|num)$/i.test(line.slice(Math.max(0, at - 4), at)))
+    )
+      return at + 1;
+  return 0;
+}
 const isColour = (text: string, start: number, content: string): boolean =>
   content.startsWith('#') && /:\s*$/.test(text.slice(Math.max(0, start - 4), start));
 /** Returns the run of letters, digits and signs of a machine-made name from an offset. */
@@ -191,19 +243,29 @@ function runFrom(text: string, start: number): Extent {
 /** Characters after a match that say whether it is one. */
 const LOOKAHEAD = 256;
 /** Returns the details that each match of a finder leads to; a match is read once, when its value has ended. */
-function reading(find: (tokens: Tokens) => readonly PatternMatch[], reads: Reads): (tokens: Tokens) => readonly Detail[] {
+function reading(
+  find: (tokens: Tokens) => readonly PatternMatch[],
+  reads: Reads,
+): (tokens: Tokens) => readonly Detail[] {
   const known = new WeakMap<PatternMatch, readonly Detail[]>();
   return (tokens) => {
     const { text } = tokens;
+    let past = 0;
     return find(tokens).flatMap((match) => {
-      const before = known.get(match);
-      if (before) return before;
-      const found = reads(text, match),
-        read = Math.max(match.start + match.text.length + LOOKAHEAD, ...found.map(({ value }) => value[1]));
-      if (read < text.length) known.set(match, found);
+      if (match.start < past) return []; // within a value
+      const found = of(match, text);
+      past = Math.max(past, ...found.map(({ value }) => value[1]));
       return found;
     });
   };
+  function of(match: PatternMatch, text: string): readonly Detail[] {
+    const before = known.get(match);
+    if (before) return before;
+    const found = reads(text, match),
+      read = Math.max(match.start + match.text.length + LOOKAHEAD, ...found.map(({ value }) => value[1]));
+    if (read < text.length) known.set(match, found);
+    return found;
+  }
 }
 const readers = [
   reading(KEY, keyed),
@@ -211,6 +273,7 @@ const readers = [
   reading(SPOKEN, spoken),
   reading(NUMBERED, numbered),
   reading(BASE64, encoded),
+  reading(ISSUED, issued),
   tableCells,
 ];
 

@@ -93,7 +93,7 @@ export function isSecretValue(value: string, kind: NameKind, quoted: boolean, wo
   const digits = digitsIn(value);
   if (/^\d+$/.test(value)) return kind === 'secret' ? digits >= 4 : digits >= 6;
   if (kind === 'key') return value.length >= 6 && digits >= 1 && isPlain(value) && !/\s/.test(value);
-  if (nameKind(value) === 'secret' && digits === 0) return false; // secretKeyRef: { key: password }
+  if (digits === 0 && value.length < 40 && nameKind(value) === 'secret') return false; // secretKeyRef: { key: password }
   if (quoted) return value.length >= 4 && !DATE.test(value);
   if (CODE.test(value) && !(digits > 0 && /[^\w.()[\]{}]/.test(value))) return false;
   if (digits === 0 && (!worded || /^[A-Z_]+$/.test(value))) return value.length >= 20 && /[a-z][A-Z]/.test(value);

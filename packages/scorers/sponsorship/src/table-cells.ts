@@ -47,7 +47,8 @@ const CUTS: readonly (readonly [Cut, test: RegExp])[] = [
   [aligned, /\S {2,}\S/],
 ];
 const RULE = /^[\s|:+-]*-[\s|:+-]*$/;
-const isTitle = ({ text }: Cell): boolean => text === '' || (/^\p{L}[\p{L}\d _.#/()-]{0,30}$/u.test(text) && !/\d{3}/.test(text));
+const isTitle = ({ text }: Cell): boolean =>
+  text === '' || (/^\p{L}[\p{L}\d _.#/()-]{0,30}$/u.test(text) && !/\d{3}/.test(text));
 
 /** Returns the table whose header a line is. */
 function tableOf(line: string): Table | undefined {
@@ -56,7 +57,12 @@ function tableOf(line: string): Table | undefined {
   const [cut] = found,
     cells = cut(line, 0);
   if (cells.length < 2 || !cells.every(isTitle)) return undefined;
-  return { cut, kinds: cells.map(({ text }) => (/\b(?:an?|per|of|each|in|for|last|first)\b/i.test(text) ? undefined : nameKind(text))) };
+  return {
+    cut,
+    kinds: cells.map(({ text }) =>
+      /\b(?:an?|per|of|each|in|for|last|first)\b/i.test(text) ? undefined : nameKind(text),
+    ),
+  };
 }
 /** Returns what the cells of a row hold: by their columns, or by a first cell that is the name of the second. */
 function read(table: Table, cells: readonly Cell[]): readonly Detail[] {
@@ -86,7 +92,8 @@ function step(table: Table | undefined, line: string, at: number): Pick<State, '
   if (line.length > LONGEST_LINE || line.trim() === '') return { table: undefined, found: [] };
   if (table && RULE.test(line)) return { table, found: [] };
   const cells = table?.cut(line, at) ?? [];
-  if (table && cells.length > 1 && cells.length === table.kinds.length) return { table, found: [...read(table, cells)] };
+  if (table && cells.length > 1 && cells.length === table.kinds.length)
+    return { table, found: [...read(table, cells)] };
   return { table: tableOf(line), found: [] };
 }
 

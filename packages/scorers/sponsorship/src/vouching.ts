@@ -61,10 +61,11 @@ export function vouchFor(
   }
   const budgets = ops.from(byPosition(ctx, o, (data) => worthOf(data, anchors()))),
     fresh = ctx.fresh ?? ops.from({ data: new Float32Array(at.length).fill(1), shape: [1, at.length] });
-  return { scores: ops.mul(ops.kernel(vouchers, { budgets, fresh, positions }, { reach, falloff: FALLOFF }), strength) };
+  return {
+    scores: ops.mul(ops.kernel(vouchers, { budgets, fresh, positions }, { reach, falloff: FALLOFF }), strength),
+  };
 }
 /** Writes what each anchor vouches with at its position. */
 function worthOf(data: Float32Array, anchors: readonly Anchor[]): void {
-  for (const { position, worth = 1 } of anchors)
-    if (position in data) data[position] = Math.max(data[position], worth);
+  for (const { position, worth = 1 } of anchors) if (position in data) data[position] = Math.max(data[position], worth);
 }

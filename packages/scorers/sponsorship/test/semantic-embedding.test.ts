@@ -118,7 +118,8 @@ test('the anchor is the sign that follows in the clause', () => {
   };
   const at = (words: readonly string[]): readonly number[] => {
     let end = 0;
-    return positions(embedding({ concepts: ['x'] }),
+    return positions(
+      embedding({ concepts: ['x'] }),
       {
         ids: words.map((w) => (w === 'clave' ? 0 : 1)),
         text: words.join(''),

@@ -7,7 +7,13 @@ import { detector, details, learnRank, ranker, regex, sponsorship, valueAfter } 
 import { tokenise } from './tokenise.ts';
 import { wholeOracle } from './whole-values.oracle.ts';
 
-const fifths = ranker('fifths', {}, () => ({ ids }) => ids.map((id) => (id % 5) / 5));
+const fifths = ranker(
+  'fifths',
+  {},
+  () =>
+    ({ ids }) =>
+      ids.map((id) => (id % 5) / 5),
+);
 describe.each(
   [
     sponsorship({ reach: 'value', anchors: details() }),
@@ -19,20 +25,23 @@ describe.each(
 });
 
 /** A text of one letter, cut into tokens of one to four characters, with values anywhere after a token. */
-const scenes = fc
-  .array(fc.integer({ min: 1, max: 4 }), { minLength: 2, maxLength: 30 })
-  .chain((sizes) => {
-    let end = 0;
-    const offsets = sizes.map((n) => [end, (end += n)] as const);
-    return fc.record({
-      offsets: fc.constant(offsets),
-      most: fc.integer({ min: 1, max: 12 }),
-      values: fc.array(
-        fc.record({ position: fc.integer({ min: -1, max: sizes.length - 2 }), skip: fc.nat(2), length: fc.integer({ min: 1, max: 20 }), worth: fc.constantFrom(0.25, 0.5, 1) }),
-        { maxLength: 4 },
-      ),
-    });
+const scenes = fc.array(fc.integer({ min: 1, max: 4 }), { minLength: 2, maxLength: 30 }).chain((sizes) => {
+  let end = 0;
+  const offsets = sizes.map((n) => [end, (end += n)] as const);
+  return fc.record({
+    offsets: fc.constant(offsets),
+    most: fc.integer({ min: 1, max: 12 }),
+    values: fc.array(
+      fc.record({
+        position: fc.integer({ min: -1, max: sizes.length - 2 }),
+        skip: fc.nat(2),
+        length: fc.integer({ min: 1, max: 20 }),
+        worth: fc.constantFrom(0.25, 0.5, 1),
+      }),
+      { maxLength: 4 },
+    ),
   });
+});
 test('every token of a value is vouched for alike, as the oracle says, wherever tokens are cut', () => {
   fc.assert(
     fc.property(scenes, ({ offsets, most, values }) => {
@@ -42,7 +51,9 @@ test('every token of a value is vouched for alike, as the oracle says, wherever 
           const from = position < 0 ? 0 : offsets[position][0] + 1,
             start = Math.min(from + skip, length - 1),
             end = Math.min(start + n, length);
-          return offsets[Math.max(0, position)][1] + 2 >= start ? [{ position, value: [start, end] as const, worth }] : [];
+          return offsets[Math.max(0, position)][1] + 2 >= start
+            ? [{ position, value: [start, end] as const, worth }]
+            : [];
         }),
         tokens = { text: 'x'.repeat(length), ids: offsets.map((_, i) => i), offsets },
         piece = sponsorship({ reach: 'value', most, anchors: detector('given', {}, () => () => given)() });
@@ -74,12 +85,16 @@ test.each([
 });
 test('a value lies behind its key, on its line, within the text', () => {
   fc.assert(
-    fc.property(fc.string({ unit: fc.constantFrom(...'ab1 "\'\\\n.,(){}[]<>`:='), maxLength: 60 }), fc.nat(60), (text, at) => {
-      const from = Math.min(at, text.length),
-        [start, end] = valueAfter(text, from);
-      expect(from <= start && start <= end && end <= text.length).toBe(true);
-      expect(text.slice(from, end)).not.toContain('\n');
-    }),
+    fc.property(
+      fc.string({ unit: fc.constantFrom(...'ab1 "\'\\\n.,(){}[]<>`:='), maxLength: 60 }),
+      fc.nat(60),
+      (text, at) => {
+        const from = Math.min(at, text.length),
+          [start, end] = valueAfter(text, from);
+        expect(from <= start && start <= end && end <= text.length).toBe(true);
+        expect(text.slice(from, end)).not.toContain('\n');
+      },
+    ),
     { numRuns: 500 },
   );
 });
@@ -89,7 +104,12 @@ test('values that do not decay need no state, so nothing of them has to be saved
   expect(compile(sponsorship({ reach: 'value', decay: 0.5 })).hooks('step')).toHaveLength(1);
   const fresh = { data: Float32Array.of(1, 1, 0.5, 0.5), shape: [1, 4] },
     piece = sponsorship({ reach: 'value', decay: 0.5, anchors: regex() });
-  expect(Array.from(apply(piece, { tokens: tokenise('pin:47'.padEnd(4), 2), fresh: { data: fresh.data.slice(0, 3), shape: [1, 3] } }).scores!.data)).toEqual([0, 0, 7.5]);
+  expect(
+    Array.from(
+      apply(piece, { tokens: tokenise('pin:47'.padEnd(4), 2), fresh: { data: fresh.data.slice(0, 3), shape: [1, 3] } })
+        .scores!.data,
+    ),
+  ).toEqual([0, 0, 7.5]);
 });
 test('a value of more than `most` tokens is cut, and a note says so', () => {
   const tokens = tokenise(`key: ${'x9'.repeat(20)} and so on`, 1),
