@@ -44,6 +44,8 @@ export {
 } from './piece/kinds.ts';
 export type {
   AllocatorOutput,
+  NewNotes,
+  Note,
   DemotionContext,
   UnitCut,
   StepContext,

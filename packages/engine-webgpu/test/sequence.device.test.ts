@@ -29,7 +29,7 @@ const small: Readonly<Record<string, Readonly<Record<string, number>>>> = {
   snapkvFastCaote: { window: 8 },
   snapkvMerge: { window: 8 },
   lagkv: { sinks: 2, lag: 5 },
-  taFast: { reach: 3, slots: 2 },
+  taFast: { slots: 2 },
   fullTa: { reach: 3, slots: 2 },
   cake: { window: 8 },
   dynamickv: { window: 8 },

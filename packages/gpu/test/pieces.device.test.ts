@@ -9,7 +9,7 @@ import { h2o, meanAttention, snapkv, streaming, tova } from '@kv/scorers-attenti
 import { knorm } from '@kv/scorers-knorm';
 import { random } from '@kv/scorers-random';
 import { rarity } from '@kv/scorers-rarity';
-import { sponsorship, vouchers } from '@kv/scorers-sponsorship';
+import { details, sponsorship, vouchers } from '@kv/scorers-sponsorship';
 import { topK } from '@kv/selectors-top-k';
 import { afterAll, expect } from 'vitest';
 import { gpuTests } from './device.ts';
@@ -77,6 +77,7 @@ const policies: readonly Policy[] = [
   compose(random({ seed: 3 }), topK()),
   compose(rarity(), topK()),
   compose(sum(sponsorship(), random()), topK()),
+  compose(sum(sponsorship({ reach: 'value', anchors: details() }), random()), topK()),
 ];
 const count = { kept: 0, ties: 0 };
 afterAll(() =>

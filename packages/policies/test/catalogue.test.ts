@@ -74,8 +74,12 @@ test.each([
   ['meanAttention(rows=kv)', 'meanAttention(rows=kv) ∘ topK'],
   ['tovaCaote(forceLast=false)', 'tova(forceLast=false) ∘ caote ∘ topK'],
   [
-    'taFast(reach=8)',
+    'taFast(reach=8,slots=4,anchors=regex)',
     'weighted(0.5*recency,0.3*structure,-0.1*frequency,1*sponsorship(reach=8)) ∘ mandatory(sinks=1,recent=2) ∘ protectedPartition(sponsorship(reach=8)) ∘ topK',
+  ],
+  [
+    'taFast(slots=0.5)',
+    'weighted(0.5*recency,-0.1*frequency) ∘ mandatory(sinks=1,recent=2) ∘ protectedPartition(sponsorship(reach=value,anchors=details),slots=0.5,whole=true) ∘ topK',
   ],
 ])('%s', (text, label) => {
   expect(parsePolicy(text).label).toBe(label);

@@ -4,9 +4,12 @@ import { expect, test } from 'vitest';
 import { apply } from '@kv/cpu';
 import { compile } from '@kv/core/engine';
 import type { Policy, Tokens } from '@kv/core';
+import { regex } from '@kv/scorers-sponsorship';
 import { topK } from '@kv/selectors-top-k';
 import { taFast } from '../src/index.ts';
 
+/** Options under which it is the paper's, besides `reach` and `slots`. */
+const paper = { anchors: regex() };
 const WORDS = ['water', 'the', 'of', 'stone', 'and', 'river', 'a', 'still', 'under', 'was'];
 /** Filler of random words with a needle somewhere: one token a word, sign or character of the value. */
 const texts = fc.record({
@@ -50,14 +53,16 @@ const survives = (policy: (length: number) => Policy) =>
   });
 
 test('a sponsored value of at most L = K_p tokens survives in any filler, at a budget of 16', () => {
-  fc.assert(survives((length) => taFast({ reach: length, slots: length })));
+  fc.assert(survives((length) => taFast({ ...paper, reach: length, slots: length })));
 });
 test('without a budget to sponsor with it does not, and a reach shorter than the value covers a part', () => {
-  expect(fc.check(survives((length) => taFast({ reach: length, slots: length, strength: 0 }))).failed).toBe(true);
-  expect(fc.check(survives(() => taFast({ reach: 1, slots: 1 }))).failed).toBe(true);
+  expect(fc.check(survives((length) => taFast({ ...paper, reach: length, slots: length, strength: 0 }))).failed).toBe(
+    true,
+  );
+  expect(fc.check(survives(() => taFast({ ...paper, reach: 1, slots: 1 }))).failed).toBe(true);
 });
 test('a strict main pool (16 + 0) keeps a short value too: vouchers outweigh all else', () => {
-  fc.assert(survives((length) => taFast({ reach: length, slots: 0 })));
+  fc.assert(survives((length) => taFast({ ...paper, reach: length, slots: 0 })));
 });
 
 test('Theorem 1: a token below the K-th score is dropped', () => {
@@ -99,22 +104,98 @@ test('Theorem 4: with room for one value and m decoys as strong, the real one su
         text: pieces.join(''),
         offsets: pieces.map((p) => [end, (end += p.length)]),
       };
-      return apply(taFast({ reach: 1, slots: 1 }), { tokens, budget: 4 }).kept![0].includes(pieces.indexOf('REAL'));
+      return apply(taFast({ ...paper, reach: 1, slots: 1 }), { tokens, budget: 4 }).kept![0].includes(
+        pieces.indexOf('REAL'),
+      );
     });
     expect(survives.filter(Boolean)).toHaveLength(1);
   }
 });
 
 test('the sponsorship in its utility and the one in its partition are one: budgets decay once a token', () => {
-  expect(compile(taFast()).hooks('step')).toHaveLength(1);
-  expect(compile(taFast()).minSlots(100, 16)).toBe(7);
+  expect(compile(taFast({ ...paper, reach: 6, slots: 4 })).hooks('step')).toHaveLength(1);
+  expect(compile(taFast({ ...paper, reach: 6, slots: 4 })).minSlots(100, 16)).toBe(7);
+});
+
+/** Filler with two values of any length, told in two ways: one token a word, sign or character of a value. */
+const lives = fc.record({
+  filler: fc.array(fc.array(fc.constantFrom(...WORDS), { minLength: 1, maxLength: 40 }), {
+    minLength: 3,
+    maxLength: 3,
+  }),
+  secret: fc.string({ minLength: 7, maxLength: 24, unit: fc.constantFrom(...'XK7M9P2Q') }).map((text) => `X7${text}`),
+  order: fc.string({ minLength: 6, maxLength: 12, unit: fc.constantFrom(...'0123456789') }).map((text) => `48${text}`),
+  spare: fc.nat(40),
+});
+type Life = typeof lives extends fc.Arbitrary<infer T> ? T : never;
+/** Returns a text's tokens, and the slots of its two values with the space that ends each. */
+function toldIn({ filler, secret, order }: Life): { readonly tokens: Tokens; readonly spans: readonly number[][] } {
+  const pieces: string[] = [],
+    spans: number[][] = [],
+    words = (list: readonly string[]): void => void pieces.push(...list.map((word) => `${word} `)),
+    value = (text: string): void => {
+      spans.push(Array.from({ length: text.length + 1 }, (_, i) => pieces.length + 1 + i));
+      pieces.push(' ', ...text, ' ');
+    };
+  words(filler[0]!);
+  pieces.push('The ', 'password', ' is', ':');
+  value(secret);
+  words(filler[1]!);
+  pieces.push('Your ', 'order', ' number', ' is');
+  value(order);
+  words([...filler[2]!, 'so', 'on']);
+  let end = 0;
+  return {
+    tokens: {
+      ids: pieces.map((p) => p.length),
+      text: pieces.join(''),
+      offsets: pieces.map((p) => [end, (end += p.length)]),
+    },
+    spans,
+  };
+}
+const wholeUnder = (policy: () => Policy) =>
+  fc.property(lives, (life) => {
+    const { tokens, spans } = toldIn(life),
+      // three quarters of the budget hold both
+      budget = Math.ceil(spans.flat().length / 0.75) + life.spare,
+      { kept, notes } = apply(policy(), { tokens, budget });
+    return notes.length === 0 && spans.flat().every((slot) => kept![0].includes(slot));
+  });
+test('by default values of any length survive whole where the budget can hold them, and nothing is noted', () => {
+  fc.assert(wholeUnder(() => taFast()));
+});
+test('the first six tokens, a voucher that falls off, and the keys of the paper do not keep them', () => {
+  expect(fc.check(wholeUnder(() => taFast({ reach: 6 }))).failed).toBe(true);
+  expect(fc.check(wholeUnder(() => taFast({ reach: 40, slots: 0.5 }))).failed).toBe(true);
+  expect(fc.check(wholeUnder(() => taFast(paper))).failed).toBe(true);
+});
+test('what the budget cannot hold is noted: the secret stays whole before the order number', () => {
+  fc.assert(
+    fc.property(lives, (life) => {
+      const { tokens, spans } = toldIn(life),
+        budget = Math.ceil(spans[0].length / 0.75),
+        { kept, notes } = apply(taFast(), { tokens, budget });
+      expect(spans[0].every((slot) => kept![0].includes(slot))).toBe(true);
+      expect(notes).toEqual([expect.stringContaining('do not hold all')]);
+    }),
+  );
+});
+test('no more than its share of the budget goes to values, so that what is recent stays', () => {
+  const text = Array.from({ length: 200 }, (_, i) => `order ${480000 + i}, `).join(''),
+    offsets = [...text.matchAll(/\d{6}|[a-z]+|[^]/g)].map((m) => [m.index, m.index + m[0].length] as const),
+    tokens = { text, ids: offsets.map((_, i) => i), offsets },
+    { kept, notes } = apply(taFast({ slots: 0.5 }), { tokens, budget: 100 }),
+    last = offsets.length - 40;
+  expect(kept![0].filter((slot) => slot >= last)).toHaveLength(40);
+  expect(notes).toHaveLength(1);
 });
 
 test('the README example', () => {
   const code = /```ts\n([^]*?)```/.exec(readFileSync(new URL('../README.md', import.meta.url), 'utf8'))![1];
   const text = /text = '(.*)'/.exec(code)![1],
     said = /\/\/ => (.*)/.exec(code)![1];
-  const { kept } = apply(taFast({ reach: 4 }), {
+  const { kept } = apply(taFast(), {
     tokens: {
       text,
       ids: Array.from(text, (c) => c.codePointAt(0) ?? 0),

@@ -1,4 +1,11 @@
-import { allocatorBy, whole } from '@kv/core';
+import { allocatorBy, flag, shareOrCount } from '@kv/core';
+
+/** Returns the slots of the pool out of a budget. */
+const poolOf = (slots: number, budget: number): number => (slots < 1 ? Math.floor(slots * budget) : slots);
+
+/** The note of `whole`. */
+const TOO_SMALL =
+  'The protected slots do not hold all that is to be kept whole: values of the lowest worth, and among equals the latest, were dropped, and one may be cut. A larger budget or share of protected slots keeps them.';
 
 /**
  * Protected partition: of K slots, up to K_p go to the largest positive scores of `by`, the others to the main score.
@@ -6,20 +13,31 @@ import { allocatorBy, whole } from '@kv/core';
  * @remarks Transactional Attention, section 3.3 and Theorem 2: a span of at most K_p slots with positive scores of `by`
  * survives whatever the main scores are. Forces on selection rows `[G, n]`. Slots that are already forced (sinks,
  * recents) come from the main pool and use no protected slot; protected slots without a positive score go back to the
- * main pool. Never exceeds what the forced slots leave of the budget. Ties to the lower slot.
+ * main pool. Never exceeds what the forced slots leave of the budget. Ties to the lower slot. `slots` below 1 is a share
+ * of the budget, rounded down; it and `whole` are ours.
  */
 export const protectedPartition = allocatorBy(
   'protectedPartition',
   {
     source: 'Basu 2026, arXiv:2604.11288, section 3.3',
     says: 'A pool inside the budget for what a second scorer finds.',
-    options: { slots: whole(4, 'slots', 'Protected slots of each row, inside the budget.') },
-    minSlots: ({ slots }, n) => Math.min(n, slots),
+    options: {
+      slots: shareOrCount(4, 'slots', 'Protected slots of each row, inside the budget.'),
+      whole: flag(
+        false,
+        'The pool alone keeps what the second scorer finds: a note says so where it is too small for all.',
+      ),
+    },
+    minSlots: ({ slots }, n, budget) => Math.min(n, poolOf(slots, budget)),
     forces: true,
   },
-  ({ ops, by, budgets, forced, banned }, { slots }) => {
+  ({ ops, by, budgets, forced, banned }, { slots, whole }) => {
     const open = ops.mul(ops.less(0, by), ops.not(ops.union(forced, banned))); // [G, n]
-    const pool = ops.max(0, ops.min(ops.sub(budgets, ops.count(forced)), slots)); // [G, 1]
-    return { forced: ops.top(by, pool, { banned: ops.not(open) }) };
+    const most = slots < 1 ? ops.map('floor', ops.mul(budgets, slots)) : slots,
+      pool = ops.max(0, ops.min(ops.sub(budgets, ops.count(forced)), most)); // [G, 1]
+    return {
+      forced: ops.top(by, pool, { banned: ops.not(open) }),
+      ...(whole && { notes: [{ unless: ops.sub(pool, ops.count(open)), says: TOO_SMALL }] }),
+    };
   },
 );

@@ -128,7 +128,7 @@ test('the inner scorer brings its needs, hooks, checks and label', () => {
     apply(compose(protectedPartition(marks([Number.NaN, 1])), best), { scores: [[1, 2]], budget: 1 }),
   ).toThrow('marks');
   expect(() => protectedPartition(inner, { slots: 1.5 })).toThrow(
-    'slots must be a whole number of slots of at least 0, got 1.5',
+    'slots must be a share of the budget below 1, or a whole number of slots, got 1.5',
   );
 });
 
@@ -140,5 +140,33 @@ test('what says that it only forces leaves budgets as they are', () => {
   expect(run(says({}), [1, 2, 3, 4], 4)).toEqual([2, 3]);
   expect(() => run(says({ forces: true }), [1, 2, 3, 4], 4)).toThrow(
     'half, layer 0: expected budgets left as they are',
+  );
+});
+
+test('slots below 1 are a share of the budget, rounded down', () => {
+  fc.assert(
+    fc.property(cases, fc.integer({ min: 1, max: 99 }), ({ scores, by, sinks, recent, spare }, percent) => {
+      const n = scores.length,
+        forced = scores.flatMap((_, i) => (i < sinks || i >= n - recent ? [i] : [])),
+        budget = Math.min(n, forced.length + spare),
+        share = percent / 100,
+        pool = Math.floor(Math.fround(budget * Math.fround(share))), // as f32 has it
+        partition = protectedPartition(marks(by), { slots: share });
+      fc.pre(budget >= forced.length + Math.floor(share * budget));
+      expect(run(partition, scores, budget, { sinks, recent })).toEqual(
+        partitionOracle(scores, by, budget, pool, forced),
+      );
+    }),
+  );
+});
+test('with `whole` a note says that the pool is too small, exactly when it is', () => {
+  fc.assert(
+    fc.property(cases, ({ scores, by, slots, spare }) => {
+      const budget = Math.min(scores.length, slots + spare),
+        notes = (whole: boolean): readonly string[] =>
+          apply(compose(protectedPartition(marks(by), { slots, whole }), best), { scores: [scores], budget }).notes;
+      expect(notes(false)).toEqual([]);
+      expect(notes(true)).toHaveLength(by.filter((x) => x > 0).length > Math.min(budget, slots) ? 1 : 0);
+    }),
   );
 });

@@ -16,7 +16,7 @@ export interface EventDecision {
   readonly budgets: readonly (readonly number[])[];
   /** Levels of the kept slots, in their order, `[layer][kvHead]`; absent if the policy gives none. */
   readonly levels?: readonly (readonly Uint8Array[])[];
-  /** Notes that forced slots made the event keep more than a share allots. */
+  /** Notes of pieces, and that forced slots made the event keep more than a share allots. */
   readonly notes: readonly string[];
 }
 type Read = Awaited<ReturnType<Backend['read']>>;
@@ -107,7 +107,12 @@ export function decisionsOf(
     kept,
     budgets,
     ...(levels.every((of) => of !== undefined) && levels.length > 0 && { levels }),
-    notes: [...new Set(raised)],
+    notes: [
+      ...new Set([
+        ...raised,
+        ...checks.flatMap(({ note }, i) => (note !== undefined && read[i].data[0] > 0 ? [note] : [])),
+      ]),
+    ],
   };
 }
 
@@ -117,9 +122,9 @@ export function decisionsOf(
  */
 export function expectPromises(checks: readonly Check[], read: Read): void {
   for (const [i, check] of checks.entries()) {
-    const { piece, layer, want, what = 'scores', columns = 1 } = check,
+    const { piece, layer, want, what = 'scores', columns = 1, note } = check,
       [bad] = read[i].data;
-    if (bad > 0)
+    if (bad > 0 && note === undefined)
       throw new KvError(
         `${piece}, layer ${layer}`,
         `${what} must be ${want}, got ${brokenBy(check)} in row ${Math.floor((bad - 1) / columns)}, slot ${(bad - 1) % columns}`,

@@ -196,7 +196,7 @@ function applied({ layer, draft, notes }: Recorded, read: Read): ApplyResult {
   const scores = draft.scores && read[read.length - 1];
   return {
     budgets: all.budgets[0],
-    notes,
+    notes: [...new Set([...notes, ...all.notes])],
     ...(scores && { scores: { data: scores.data, shape: scores.shape } }),
     ...(draft.kept && { kept: all.kept[0].map((set) => Array.from(set)) }),
     ...(all.levels && { levels: all.levels[0].map((of) => Array.from(of, (level) => LEVELS[level])) }),

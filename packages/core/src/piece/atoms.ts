@@ -76,6 +76,8 @@ export interface Check {
   readonly columns?: number | undefined;
   /** Concerns what happens after slots were chosen: reported only if no other check fails. */
   readonly late?: boolean;
+  /** It is no promise: the event goes on, and its notes say this sentence. */
+  readonly note?: string;
 }
 
 /** One layer in an event. */

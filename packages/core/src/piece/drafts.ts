@@ -1,8 +1,9 @@
-import type { DraftSelection, LayerContext, StepInput } from './atoms.ts';
+import type { Check, DraftSelection, LayerContext, StepInput } from './atoms.ts';
 import type {
   AllocatorOutput,
   DemotionContext,
   NewMasks,
+  NewNotes,
   NewState,
   Scores,
   StepContext,
@@ -116,6 +117,18 @@ const joined = ({ ops, draft }: StepInput, { forced = 0, banned = 0 }: NewMasks)
     forced: ops.union(draft.forced ?? 0, forced) || undefined,
     banned: ops.union(draft.banned ?? 0, banned) || undefined,
   }) as Partial<DraftSelection>;
+/** Returns a draft's checks with the notes of a piece added. */
+function checksOf(
+  { draft, ops, at }: StepInput,
+  { name }: StepAuthor,
+  notes: NewNotes['notes'] = [],
+): readonly Check[] {
+  const layer = layerOf(at);
+  return [
+    ...draft.checks,
+    ...notes.map(({ unless, says }) => ({ bad: ops.firstBad(unless, 0), piece: name, layer, want: '', note: says })),
+  ];
+}
 /** Returns a draft's state with new state added, by signal id. */
 export function stateOf(
   state: DraftSelection['state'],
@@ -152,9 +165,15 @@ function fields<R extends object>(
   return ('shape' in result || 'length' in result ? { [key]: result } : result) as Exclude<R, Tensor>;
 }
 export const leaveScores = (cell: StepInput, result: Scores, by: StepAuthor): DraftSelection => {
-  const { scores, state, ...masks } = fields(by, cell, 'scores', result);
+  const { scores, state, notes, ...masks } = fields(by, cell, 'scores', result);
   const { draft } = cell;
-  return draftOf({ ...draft, scores, ...joined(cell, masks), state: stateOf(draft.state, by, cell.at, state) });
+  return draftOf({
+    ...draft,
+    scores,
+    ...joined(cell, masks),
+    state: stateOf(draft.state, by, cell.at, state),
+    ...(notes && { checks: checksOf(cell, by, notes) }),
+  });
 };
 export const leaveUnits = (cell: StepInput, result: UnitCut, by: StepAuthor): DraftSelection => {
   const { units, scores } = fields(by, cell, 'units', result);
@@ -168,8 +187,14 @@ export const leaveUnitScores = (cell: StepInput, result: UnitScores, by: StepAut
 };
 export const leaveBudgets = (cell: StepInput, result: AllocatorOutput, by: StepAuthor): DraftSelection => {
   const { draft } = cell;
-  const { budgets = draft.budgets, state, ...masks } = fields(by, cell, 'budgets', result);
-  return draftOf({ ...draft, budgets, ...joined(cell, masks), state: stateOf(draft.state, by, cell.at, state) });
+  const { budgets = draft.budgets, state, notes, ...masks } = fields(by, cell, 'budgets', result);
+  return draftOf({
+    ...draft,
+    budgets,
+    ...joined(cell, masks),
+    state: stateOf(draft.state, by, cell.at, state),
+    ...(notes && { checks: checksOf(cell, by, notes) }),
+  });
 };
 export const leaveKept = ({ draft }: StepInput, kept: Tensor): DraftSelection => ({ ...draft, kept });
 /** Leaves levels: the coarser one of a slot that has one already. */

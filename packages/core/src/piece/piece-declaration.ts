@@ -73,8 +73,15 @@ export interface DemotionContext extends Omit<WithRows, 'rawScores'> {
 
 export type NewState = { readonly state?: Readonly<Record<string, Tensor>> | undefined };
 export type NewMasks = { readonly forced?: Mask | undefined; readonly banned?: Mask | undefined };
-/** Result of a scorer or transform: scores `[H | G | 1, n]`, alone or with masks and new state. */
-export type Scores = Tensor | ({ readonly scores: Tensor } & NewMasks & NewState);
+/** A sentence for the notes of an event, said if one of these numbers is below 0. */
+export interface Note {
+  /** f32 `[rows, columns]`. */
+  readonly unless: Tensor;
+  readonly says: string;
+}
+export type NewNotes = { readonly notes?: readonly Note[] | undefined };
+/** Result of a scorer or transform: scores `[H | G | 1, n]`, alone or with masks, new state and notes. */
+export type Scores = Tensor | ({ readonly scores: Tensor } & NewMasks & NewState & NewNotes);
 /** Result of a unit: the partition, and the scores of the slots. */
 export type UnitCut = { readonly units: Units; readonly scores: Tensor };
 /** Result of a unit transform: a score for each unit, `[rows, units.count]`, alone or with new state. */
@@ -85,8 +92,8 @@ export type UnitScores =
       /** Releases all forced slots. @defaultValue false */
       readonly release?: boolean;
     } & NewState);
-/** Result of an allocator that reads scores: budgets `[selectRows, 1]`, masks and new state. What is absent stays. */
-export type AllocatorOutput = { readonly budgets?: Tensor } & NewMasks & NewState;
+/** Result of an allocator that reads scores: budgets `[selectRows, 1]`, masks, new state, notes. What is absent stays. */
+export type AllocatorOutput = { readonly budgets?: Tensor } & NewMasks & NewState & NewNotes;
 
 // Fields of a declaration.
 

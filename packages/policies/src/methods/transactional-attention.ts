@@ -1,9 +1,9 @@
 import { cadence, compose, mandatory, maybe, method, number, part, reduceHeads, weighted, withDefault } from '@kv/core';
-import type { ResolvedOptions } from '@kv/core';
+import type { AnyScorer, ResolvedOptions } from '@kv/core';
 import { protectedPartition } from '@kv/allocators-protected-partition';
 import { h2o } from '@kv/scorers-attention';
 import { frequency } from '@kv/scorers-rarity';
-import { learnedRank, learnRank, pension, recency, sponsorship, structure } from '@kv/scorers-sponsorship';
+import { details, learnedRank, learnRank, pension, recency, sponsorship, structure } from '@kv/scorers-sponsorship';
 import { topK } from '@kv/selectors-top-k';
 import { recompressed } from './common.ts';
 
@@ -16,11 +16,11 @@ const transactional = {
       'TA-LearnRank, eq. 5: how surely each token is an anchor; they vouch as much, in place of `anchors`.',
     ),
   ),
-  ...protectedPartition.options,
+  slots: protectedPartition.options.slots,
   sinks: withDefault(mandatory.options.sinks, 1),
   recent: withDefault(mandatory.options.recent, 2),
   beta: number(0.5, 'Weight of recency R.'),
-  gamma: number(0.3, 'Weight of structure S.'),
+  gamma: maybe(number(0.3, 'Weight of structure S.'), "the paper's 0.3; with `reach=value` 0"),
   lambda: number(0.1, 'Weight of frequency F, which counts against a token.'),
   every: {
     ...cadence.options.every,
@@ -30,39 +30,68 @@ const transactional = {
 
 type Transactional = ResolvedOptions<typeof transactional>;
 
+type Term = readonly [weight: number, scorer: AnyScorer];
+
 /** Scorer of vouchers: all anchors vouch alike, or with `rank` by their confidence. */
-const voucherOf = ({ reach, strength, decay, anchors, rank }: Transactional) =>
-  rank === undefined ? sponsorship({ reach, strength, decay, anchors }) : learnRank({ reach, strength, decay, rank });
+const voucherOf = ({ reach, most, strength, decay, anchors, rank }: Transactional) =>
+  rank === undefined
+    ? sponsorship({ reach, most, strength, decay, anchors })
+    : learnRank({ reach, most, strength, decay, rank });
 type Voucher = ReturnType<typeof voucherOf>;
 
-/** Terms of the utility that read no attention, including the voucher. */
-const plainTerms = ({ beta, gamma, lambda, anchors }: Transactional, voucher: Voucher) =>
-  [
+/**
+ * Terms of the utility that read no attention, including the voucher; whole values are kept by their protected slots
+ * alone, so that no more of them than `slots` push out what is recent.
+ */
+function plainTerms({ beta, gamma, lambda, anchors, reach }: Transactional, voucher: Voucher): readonly Term[] {
+  const whole = reach === 'value',
+    formed = gamma ?? (whole ? 0 : 0.3);
+  return [
     [beta, recency()],
-    [gamma, structure({ anchors })],
+    ...(whole && formed === 0 ? [] : [[formed, structure({ anchors })] as const]),
     [-lambda, frequency()],
-    [1, voucher],
-  ] as const;
+    ...(whole ? [] : [[1, voucher] as const]),
+  ];
+}
 
 /** Top-k by a utility, with protected slots for what anchors sponsor. */
 const byUtility = (
   utility: ReturnType<typeof weighted>,
   voucher: Voucher,
-  { sinks, recent, slots, every }: Transactional,
+  { sinks, recent, slots, every, reach }: Transactional,
 ) =>
-  recompressed(compose(utility, mandatory({ sinks, recent }), protectedPartition(voucher, { slots }), topK()), every);
+  recompressed(
+    compose(
+      utility,
+      mandatory({ sinks, recent }),
+      protectedPartition(voucher, { slots, whole: reach === 'value' }),
+      topK(),
+    ),
+    every,
+  );
 /**
- * TA-Fast: u = 0.5 R + 0.3 S - 0.1 F + V, with K_p slots for what anchors sponsor, the first token and the last two.
+ * TA-Fast with whole values: values of details (credentials, numbers of orders, ids) take up to three quarters of the
+ * budget, whole and evenly; the first token and the last two stay, and the rest goes by u = 0.5 R - 0.1 F. With
+ * `reach: 6, slots: 4, anchors: regex()` the paper's: u = 0.5 R + 0.3 S - 0.1 F + V, V_j = 15 * 0.8^(j - i), six tokens
+ * after an anchor.
  *
  * @remarks Transactional Attention, eq. 3, sections 3.3 and 3.4: TA-Fast-Regex, TA-Fast-Semantic, TA-Fast-Embedding and
- * TA-Learned by `anchors`, TA-LearnRank by `rank`; algorithm 1 with `every: 1`. Reads no attention.
+ * TA-Learned by `anchors`, TA-LearnRank by `rank`; algorithm 1 with `every: 1`. Reads no attention. The defaults of
+ * `reach`, `anchors`, `slots` and so of `decay` and `gamma` are ours: six tokens are the head of most credentials, a budget
+ * that decays by 0.9 a token is gone before a conversation ends, and the tokens before many ids would take the place of
+ * what is recent.
  */
 export const taFast = method(
   'taFast',
   {
     source: 'Basu 2026, arXiv:2604.11288, eq. 3',
-    says: 'Values after anchors such as `password:` are sponsored.',
-    options: transactional,
+    says: 'Credentials, order numbers and ids stay whole; the rest goes by how recent it is.',
+    options: {
+      ...transactional,
+      reach: withDefault<number | 'value'>(transactional.reach, 'value'),
+      anchors: withDefault(transactional.anchors, details()),
+      slots: withDefault(transactional.slots, 0.75),
+    },
   },
   (o) => {
     const voucher = voucherOf(o);
@@ -92,9 +121,11 @@ export const fullTa = method(
   ({ alpha: weight, delta, rate, ...o }) => {
     const voucher = voucherOf(o),
       attention = compose(h2o({ recent: 0 }), reduceHeads({ kind: 'sum' })),
-      [recent, formed, frequent, vouching] = plainTerms(o, voucher);
+      terms = plainTerms(o, voucher),
+      past: Term = [delta, pension({ rate })],
+      before = terms.length - (o.reach === 'value' ? 1 : 2); // of frequency and the voucher
     return byUtility(
-      weighted([weight, attention], recent, formed, [delta, pension({ rate })], frequent, vouching),
+      weighted([weight, attention], ...terms.slice(0, before), past, ...terms.slice(before)),
       voucher,
       o,
     );

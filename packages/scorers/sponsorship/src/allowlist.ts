@@ -1,5 +1,5 @@
 import { count, maybe, value } from '@kv/core';
-import { compilePattern, detector, expression, positionsOf } from './detector.ts';
+import { compilePattern, detector, expression, anchorsOf } from './detector.ts';
 import type { MatchFinder } from './detector.ts';
 import { explicitKeys } from './regex.ts';
 
@@ -38,7 +38,7 @@ export const allowed = detector(
     const may = given && new RegExp(given.source, given.flags.replace(/[gy]/g, ''));
     return (tokens) => {
       const seen = new Map<string, number>();
-      return positionsOf(
+      return anchorsOf(
         find(tokens).filter(({ text, position }) => {
           if ((may && !may.test(text)) || (place && !place(position))) return false;
           const key = text.toLowerCase().replace(/[^\p{L}\p{N}]/gu, '');
@@ -46,6 +46,7 @@ export const allowed = detector(
           seen.set(key, times);
           return times <= most;
         }),
+        tokens,
       );
     };
   },

@@ -1,11 +1,22 @@
 import { partOf, text } from '@kv/core';
+import { tokenBefore, valueAfter } from './value-extent.ts';
+import type { Extent } from './value-extent.ts';
 import type { AnySignal, HostArray, Option, OptionPart, StepContext, Signal, Tokens } from '@kv/core';
 
+/** A token followed by something worth keeping. */
+export interface Anchor {
+  /** Position of the token; -1 where the value begins the text. */
+  readonly position: number;
+  /** Characters of its value; without them, it is read from the text after the token. */
+  readonly value?: Extent;
+  /** What it vouches with, of a sponsor's strength. @defaultValue 1 */
+  readonly worth?: number;
+}
 /**
- * Returns the positions of anchors in a text, ascending: tokens followed by something worth keeping. Receives the whole
- * sequence so far, evicted tokens included, and the value of the signal that the detector declares.
+ * Returns the anchors in a text, ascending, each as its position alone or with more. Receives the whole sequence so far,
+ * evicted tokens included, and the value of the signal that the detector declares.
  */
-export type AnchorFinder = (tokens: Tokens, beside?: unknown) => readonly number[];
+export type AnchorFinder = (tokens: Tokens, beside?: unknown) => readonly (number | Anchor)[];
 /** A detector of anchors, as an option of pieces. */
 export type Detector = OptionPart<'detector', AnchorFinder>;
 /** Defines a detector: an option part that finds anchors. */
@@ -69,9 +80,13 @@ export function finding(pattern: RegExp): MatchFinder {
   };
 }
 
-/** Returns the positions of matches, each once. */
-export const positionsOf = (matches: readonly PatternMatch[]): readonly number[] =>
-  [...new Set(matches.map((m) => m.position))].sort((a, b) => a - b);
+/** Returns the anchors that matches end in, one a token, with the values after the matches. */
+export function anchorsOf(matches: readonly PatternMatch[], { text }: Tokens): readonly Anchor[] {
+  const last = new Map(matches.map((match) => [match.position, match]));
+  return [...last.values()]
+    .sort((a, b) => a.position - b.position)
+    .map((match) => ({ position: match.position, value: valueAfter(text, match.start + match.text.length) }));
+}
 
 /** Parses `/source/flags`, or the source alone, as a regular expression; undefined for anything else. */
 function expressionOf(x: unknown): RegExp | undefined {
@@ -106,21 +121,9 @@ export const matching = detector(
   },
   ({ pattern }) => {
     const find = finding(compilePattern(pattern));
-    return (tokens) => positionsOf(find(tokens));
+    return (tokens) => anchorsOf(find(tokens), tokens);
   },
 );
-
-/** Returns the last token that starts before the offset `end`, or -1. */
-function tokenBefore(end: number, offsets: Tokens['offsets']): number {
-  let low = 0,
-    high = offsets.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (offsets[middle][0] < end) low = middle + 1;
-    else high = middle;
-  }
-  return low - 1;
-}
 
 const known = new WeakMap<object, WeakMap<Tokens, HostArray>>();
 /**
@@ -143,6 +146,10 @@ export function byPosition(
   return row;
 }
 
+/** Returns the anchors that a piece's detector finds. */
+export const foundBy = (anchors: Detector, ctx: StepContext & { readonly tokens: Tokens }): readonly Anchor[] =>
+  anchors.run(ctx.tokens, besideOf(ctx, anchors)).map((one) => (typeof one === 'number' ? { position: one } : one));
+
 /** Returns the anchors that a piece's detector finds, as 1 and 0 by position. */
 export const anchorRow = (
   ctx: StepContext & { readonly tokens: Tokens },
@@ -150,6 +157,5 @@ export const anchorRow = (
 ): HostArray =>
   byPosition(ctx, options, (data) => {
     const { anchors } = options;
-    for (const position of anchors.run(ctx.tokens, besideOf(ctx, anchors)))
-      if (position < data.length) data[position] = 1;
+    for (const { position } of foundBy(anchors, ctx)) if (position in data) data[position] = 1;
   });

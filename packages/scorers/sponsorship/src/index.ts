@@ -1,6 +1,8 @@
 export { allowed } from './allowlist.ts';
+export { details, detailsOf } from './details.ts';
+export type { Detail } from './details.ts';
 export { detector, finding, matching } from './detector.ts';
-export type { Detector, AnchorFinder, MatchFinder, PatternMatch } from './detector.ts';
+export type { Anchor, Detector, AnchorFinder, MatchFinder, PatternMatch } from './detector.ts';
 export { confidence, DETECTOR_FILE, detectorFile, readDetector } from './detector-file.ts';
 export type { DetectorWeights } from './detector-file.ts';
 export { embedding } from './embedding.ts';
@@ -14,4 +16,6 @@ export { explicitKeys, keywords, regex } from './regex.ts';
 export { communication, semantic } from './semantic.ts';
 export { sponsorship } from './sponsorship.ts';
 export { structure } from './structure.ts';
+export { valueAfter } from './value-extent.ts';
+export type { Extent } from './value-extent.ts';
 export { vouchers } from './vouchers.ts';

@@ -1,8 +1,8 @@
 import { number, part, positions, tokens, weightScorer } from '@kv/core';
-import { beside, besideOf, byPosition } from './detector.ts';
-import { aging, freshness } from './freshness.ts';
+import { beside, besideOf } from './detector.ts';
+import type { Anchor } from './detector.ts';
 import { learnedRank } from './learned.ts';
-import { vouchFor, vouchingOptions } from './vouching.ts';
+import { fading, vouchFor, vouchingOptions } from './vouching.ts';
 
 /**
  * LearnRank: anchors vouch by their confidence f, V_j = Σ f_i 0.8^(j - i) over i < j <= i + L with f_i > 0.3.
@@ -20,15 +20,15 @@ export const learnRank = weightScorer(
       above: number(0.3, 'Anchors are tokens above it.', { least: 0, most: 1 }),
       ...vouchingOptions(15),
     },
-    needs: ({ decay, rank }) => [tokens, positions, freshness(decay), ...beside(rank)],
-    hooks: ({ decay }) => [aging({ decay })],
+    needs: (o) => [tokens, positions, ...fading.needs(o), ...beside(o.rank)],
+    hooks: fading.hooks,
   },
   (ctx, o) => {
     const { rank, above } = o;
-    const sure = byPosition(ctx, o, (data) => {
-      const f = rank.run(ctx.tokens, besideOf(ctx, rank));
-      for (let i = 0; i < Math.min(data.length, f.length); i++) data[i] = f[i] > above ? f[i] : 0;
-    });
-    return vouchFor(ctx, sure, o);
+    const anchors = (): readonly Anchor[] =>
+      Array.from(rank.run(ctx.tokens, besideOf(ctx, rank))).flatMap((worth, position) =>
+        worth > above ? { position, worth } : [],
+      );
+    return vouchFor(ctx, anchors, o);
   },
 );

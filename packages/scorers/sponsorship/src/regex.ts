@@ -1,4 +1,4 @@
-import { detector, finding, positionsOf } from './detector.ts';
+import { detector, finding, anchorsOf } from './detector.ts';
 import type { MatchFinder } from './detector.ts';
 
 const NAME =
@@ -45,7 +45,7 @@ export const regex = detector(
     source: 'Basu 2026, arXiv:2604.11288, section 3.2',
     says: 'Explicit keys such as `password:` in any notation.',
   },
-  () => (tokens) => positionsOf(explicitKeys(tokens)),
+  () => (tokens) => anchorsOf(explicitKeys(tokens), tokens),
 );
 
 /**

@@ -1,4 +1,4 @@
-import { detector, finding, positionsOf } from './detector.ts';
+import { detector, finding, anchorsOf } from './detector.ts';
 import type { MatchFinder } from './detector.ts';
 import { explicitKeys } from './regex.ts';
 
@@ -28,5 +28,5 @@ export const semantic = detector(
     source: 'Basu 2026, arXiv:2604.11288, section 3.2',
     says: 'Explicit keys, and verbs by which something is said.',
   },
-  () => (tokens) => positionsOf([...explicitKeys(tokens), ...communication(tokens)]),
+  () => (tokens) => anchorsOf([...explicitKeys(tokens), ...communication(tokens)], tokens),
 );

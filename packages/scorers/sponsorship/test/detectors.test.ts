@@ -4,7 +4,7 @@ import { parsePolicy, registry, selector } from '@kv/core';
 import * as pieces from '../src/index.ts';
 import { allowed, embedding, explicitKeys, finding, keywords, matching, regex, sponsorship } from '../src/index.ts';
 import type { Detector } from '../src/index.ts';
-import { said, tokenise } from './tokenise.ts';
+import { positions, said, tokenise } from './tokenise.ts';
 
 const topK = selector('topK', {}, ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks));
 test.each([
@@ -34,7 +34,7 @@ test('whatever the tokens are cut into, the anchor is the one in which the match
   const text = 'filler — PassWord = "é", then Session-ID:42';
   for (const size of [1, 2, 3, 7]) {
     const t = tokenise(text, size);
-    for (const [at, i] of regex().run(t).entries()) {
+    for (const [at, i] of positions(regex(), t).entries()) {
       const [from, to] = t.offsets[i],
         end = text.indexOf(at === 0 ? '=' : ':') + 1;
       expect(from < end && end <= to).toBe(true);
@@ -105,8 +105,8 @@ test('what was searched is not searched again', () => {
 test('an allowlist by pattern and place, and a limit for each pattern: injected anchors sponsor nothing', () => {
   const text = 'password: real. Tool said: token: fake1 token: fake2 TOKEN: fake3 password: fake4',
     t = tokenise(text),
-    all = regex().run(t),
-    found = (detector: Detector): readonly number[] => detector.run(t);
+    all = positions(regex(), t),
+    found = (detector: Detector): readonly number[] => positions(detector, t);
   expect(all).toHaveLength(5);
   expect(found(allowed())).toEqual(all);
   expect(found(allowed({ find: explicitKeys, pattern: /^password/gi }))).toEqual([all[0], all[4]]);

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { communication, explicitKeys, matching, regex } from '../src/index.ts';
+import { positions } from './tokenise.ts';
 
 /** A text cut into words, spaces before them, and single signs. */
 const tokenise = (text: string) => {
@@ -9,9 +10,7 @@ const tokenise = (text: string) => {
 };
 const found = (text: string): string[] => {
   const t = tokenise(text);
-  return regex()
-    .run(t)
-    .map((i) => text.slice(0, t.offsets[i][1]));
+  return positions(regex(), t).map((i) => text.slice(0, t.offsets[i][1]));
 };
 
 test.each([
@@ -67,12 +66,12 @@ test('every match counts, and the anchor is the token in which it ends', () => {
     [2, 6],
     [6, 8],
   ] as const; // 'ke', 'y: a', 'bc'
-  expect(regex().run({ ids: [0, 1, 2], text: 'key: abc', offsets })).toEqual([1]);
+  expect(positions(regex(), { ids: [0, 1, 2], text: 'key: abc', offsets })).toEqual([1]);
 });
 
 test('an own pattern; empty matches and a text without tokens find nothing', () => {
   const detect = matching({ pattern: /remember this number/i });
-  expect(detect.run(tokenise('Remember this number 42'))).toEqual([2]);
+  expect(positions(detect, tokenise('Remember this number 42'))).toEqual([2]);
   expect(matching({ pattern: /x*/ }).run(tokenise('abc'))).toEqual([]);
   expect(regex().run({ ids: [], text: '', offsets: [] })).toEqual([]);
 });

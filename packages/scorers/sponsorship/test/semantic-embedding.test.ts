@@ -7,15 +7,16 @@ import type { Embeddings, Tokens } from '@kv/core';
 import { each, scorerLaws } from '@kv/laws';
 import { embedding, learnRank, ranker, regex, semantic, sponsorship, structure } from '../src/index.ts';
 import type { Detector } from '../src/index.ts';
+import { positions } from './tokenise.ts';
 import { anchorsOracle } from './embedding.oracle.ts';
 
 const tokenise = (text: string): Tokens => {
   const offsets = [...text.matchAll(/ ?\p{L}+|[^]/gu)].map((m) => [m.index, m.index + m[0].length] as const);
   return { ids: offsets.map((_, i) => i), text, offsets };
 };
-const until = ({ run }: Detector, text: string): string[] => {
+const until = (detector: Detector, text: string): string[] => {
   const t = tokenise(text);
-  return run(t).map((i) => text.slice(0, t.offsets[i][1]));
+  return positions(detector, t).map((i) => text.slice(0, t.offsets[i][1]));
 };
 
 const rows = ranker('rows', { needs: () => signal }, () => (_, e) => (e as Embeddings).rows([1, 2, 3]));
@@ -54,10 +55,8 @@ test('semantic finds what regex finds', () => {
       fc.array(fc.constantFrom('The ', 'password', ': ', 'x9 ', 'said ', 'API_KEY=', '\n', 'é '), { maxLength: 30 }),
       (parts) => {
         const t = tokenise(parts.join('')),
-          found = new Set(semantic().run(t));
-        regex()
-          .run(t)
-          .forEach((i) => expect(found.has(i)).toBe(true));
+          found = new Set(positions(semantic(), t));
+        positions(regex(), t).forEach((i) => expect(found.has(i)).toBe(true));
       },
     ),
     { numRuns: 60 },
@@ -119,7 +118,8 @@ test('the anchor is the sign that follows in the clause', () => {
   };
   const at = (words: readonly string[]): readonly number[] => {
     let end = 0;
-    return embedding({ concepts: ['x'] }).run(
+    return positions(
+      embedding({ concepts: ['x'] }),
       {
         ids: words.map((w) => (w === 'clave' ? 0 : 1)),
         text: words.join(''),

@@ -1,4 +1,5 @@
 import type { Tokens } from '@kv/core';
+import type { Detector } from '../src/index.ts';
 
 /**
  * A text cut into words with the space before them, and single signs; or into pieces of a few characters, as a
@@ -12,3 +13,6 @@ export const tokenise = (text: string, size?: number): Tokens => {
 /** Returns the matched parts of a text. */
 export const said = (find: (t: Tokens) => readonly { text: string }[], text: string): string[] =>
   find(tokenise(text)).map((m) => m.text);
+/** Returns the positions of the anchors that a detector finds. */
+export const positions = ({ run }: Detector, t: Tokens, beside?: unknown): readonly number[] =>
+  run(t, beside).map((one) => (typeof one === 'number' ? one : one.position));
