@@ -1,11 +1,21 @@
-import type { Budget, ChatMessage } from '@kv/models';
+import type { AnswerStructure, Budget, ChatMessage, ToolChoice, ToolFunction } from '@kv/models';
 import type { ServerOptions } from '../options.ts';
 import type { AnswerLimits } from '../run/answer-choice.ts';
 
 /** Values of variables of the chat template. */
 export type TemplateVariables = NonNullable<ServerOptions['chatTemplateKwargs']>;
 
-/** What is to be answered: a conversation, or prompts as texts or token ids. */
+/** What an answer must look like. */
+export type AnswerForm =
+  /** Any JSON object. */
+  | { readonly kind: 'json' }
+  | { readonly kind: 'schema'; readonly schema: object | boolean }
+  | { readonly kind: 'structure'; readonly structure: AnswerStructure; readonly marks?: readonly string[] };
+
+/**
+ * What is to be answered: a conversation, or prompts as texts or token ids. Messages are in the form that chat
+ * templates read, calls in them with their arguments as text.
+ */
 export type AskedPrompt =
   | { readonly messages: readonly ChatMessage[]; readonly variables?: TemplateVariables | undefined }
   | { readonly prompts: readonly (string | readonly number[])[] };
@@ -18,6 +28,13 @@ export interface Ask {
   /** Answers of each prompt. */
   readonly n: number;
   readonly prompt: AskedPrompt;
+  /** Functions that the answers may call; none with `prompts`. */
+  readonly tools: readonly ToolFunction[];
+  readonly toolChoice: ToolChoice;
+  /** Whether an answer may make several calls. */
+  readonly parallel: boolean;
+  /** What an answer that calls nothing must look like. @defaultValue any text */
+  readonly form?: AnswerForm | undefined;
   /** Whether the answers begin with their prompts. */
   readonly echo?: boolean | undefined;
   readonly sampling: Sampling;
@@ -47,6 +64,11 @@ export interface AskNames {
   readonly prompt: string;
   /** One of them, the `i`th. */
   one(i: number): string;
+  readonly tools: string;
+  /** The schema of the arguments of the `i`th of the tools. */
+  parameters(i: number): string;
+  readonly toolChoice: string;
+  readonly form: string;
 }
 
 /** A request without its prompt, whose text is dropped once it is tokenized. */

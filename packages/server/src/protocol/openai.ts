@@ -1,13 +1,26 @@
 import { randomInt, randomUUID } from 'node:crypto';
-import type { AnswerEvent } from '../run/answer-event.ts';
+import type { ChoiceEvent } from '../run/answer-event.ts';
 import type { Usage } from '../run/job.ts';
 import type { Ask } from './ask.ts';
 import type { Answer } from './protocol.ts';
 import { refusalOf, type Refusal } from './refusal.ts';
 import type { CommonRequest } from './schema.ts';
 
+type AskOfOne = Pick<
+  Ask,
+  'prompt' | 'usualNewTokens' | 'names' | 'logprobs' | 'tools' | 'toolChoice' | 'parallel' | 'form'
+>;
+
+/** What the protocol calls fields of both kinds of request. */
+export const NAMES = {
+  tools: 'tools',
+  parameters: (i: number) => `tools[${i}].function.parameters`,
+  toolChoice: 'tool_choice',
+  form: 'response_format',
+};
+
 /** Reads the fields that requests of both kinds have. @throws Refusal naming the invalid field */
-export function commonAsk(request: CommonRequest): Omit<Ask, 'prompt' | 'usualNewTokens' | 'names' | 'logprobs'> {
+export function commonAsk(request: CommonRequest): Omit<Ask, keyof AskOfOne> {
   const {
       model,
       stop = [],
@@ -83,7 +96,7 @@ export function accounts(
 export async function* chunks(
   answer: Answer,
   same: object,
-  choiceOf: (event: Exclude<AnswerEvent, { readonly what: 'usage' }>) => object,
+  choiceOf: (event: ChoiceEvent) => object,
 ): AsyncGenerator<string, void> {
   const { events, asked } = answer;
   try {

@@ -1,10 +1,13 @@
 import type { Static } from 'typebox';
 import type { Ask } from '../../protocol/ask.ts';
+import { gather } from '../../protocol/gather.ts';
+import type { GatheredChoice } from '../../protocol/gather.ts';
 import { chatLogprobs } from '../../protocol/logprobs.ts';
 import type { ScoredToken } from '../../protocol/logprobs.ts';
-import { accounts, chunks, commonAsk, errorOf, head } from '../../protocol/openai.ts';
+import { accounts, chunks, commonAsk, errorOf, head, NAMES } from '../../protocol/openai.ts';
 import type { Answer, Protocol } from '../../protocol/protocol.ts';
 import { Refusal } from '../../protocol/refusal.ts';
+import type { ChoiceEvent } from '../../run/answer-event.ts';
 import { chatRequest } from './fields.ts';
 import { messagesOf } from './messages.ts';
 
@@ -19,10 +22,12 @@ function ask(body: Static<typeof chatRequest>): Ask {
   return {
     ...commonAsk(body),
     prompt: { messages: messagesOf(body.messages), variables: body.chat_template_kwargs },
+    ...{ tools: [], toolChoice: 'none', parallel: true },
     maxNewTokens: newer ?? most,
     usualNewTokens: 256,
     logprobs: logprobs ? (top ?? 0) : undefined,
     names: {
+      ...NAMES,
       maxNewTokens: newer === undefined ? 'max_tokens' : 'max_completion_tokens',
       prompt: 'messages',
       one: (i) => `messages[${i}]`,
@@ -33,47 +38,65 @@ function ask(body: Static<typeof chatRequest>): Ask {
 const logprobsOf = ({ asked, tokenizer }: Answer, scored: readonly ScoredToken[] = []): object | null =>
   asked.logprobs === undefined ? null : chatLogprobs(tokenizer, scored);
 
+/** The message of a whole choice. */
+const messageOf = ({ text, reasoning, calls }: GatheredChoice): object => ({
+  role: 'assistant',
+  content: text === '' && calls.length > 0 ? null : text,
+  refusal: null,
+  ...(reasoning !== '' && { reasoning_content: reasoning }),
+  ...(calls.length > 0 && {
+    tool_calls: calls.map(({ id, ...called }) => ({ id, type: 'function', function: called })),
+  }),
+});
+
+/** What an event adds to the message of its choice. */
+function deltaOf(event: ChoiceEvent): object {
+  switch (event.what) {
+    case 'text':
+      return event.text === '' ? {} : { content: event.text };
+    case 'reasoning':
+      return { reasoning_content: event.text };
+    case 'call': {
+      const { call: index, id, name } = event;
+      return { tool_calls: [{ index, id, type: 'function', function: { name, arguments: '' } }] };
+    }
+    case 'arguments':
+      return { tool_calls: [{ index: event.call, function: { arguments: event.text } }] };
+    case 'end':
+      return {};
+  }
+}
+
 /** `POST /v1/chat/completions` of OpenAI. */
 export const chat: Protocol = {
   path: '/v1/chat/completions',
   body: chatRequest,
   ask: (body) => ask(body as Static<typeof chatRequest>),
   async whole(answer) {
-    const choices = Array.from({ length: answer.choices }, () => ({
-      content: '',
-      scored: [] as ScoredToken[],
-      finish: null as string | null,
-    }));
-    let after = {};
-    for await (const event of answer.events)
-      if (event.what === 'usage') after = accounts(answer, event.usage);
-      else if (event.what === 'end') choices[event.choice].finish = event.finish;
-      else {
-        choices[event.choice].content += event.text;
-        choices[event.choice].scored.push(...(event.scored ?? []));
-      }
+    const { choices, usage } = await gather(answer);
     return {
       ...head('chatcmpl', 'chat.completion', answer),
-      choices: choices.map(({ content, scored, finish }, index) => ({
+      choices: choices.map((choice, index) => ({
         index,
-        message: { role: 'assistant', content, refusal: null },
-        logprobs: logprobsOf(answer, scored),
-        finish_reason: finish,
+        message: messageOf(choice),
+        logprobs: logprobsOf(answer, choice.scored),
+        finish_reason: choice.finish,
       })),
-      ...after,
+      ...accounts(answer, usage),
     };
   },
   frames(answer) {
     const spoken = new Set<number>();
     return chunks(answer, head('chatcmpl', 'chat.completion.chunk', answer), (event) => {
-      const role = !spoken.has(event.choice) && { role: 'assistant' },
-        text = event.what === 'text' ? event.text : '';
-      spoken.add(event.choice);
+      const { choice: index, what } = event,
+        // the first frame of a choice has the role, and content whatever it says
+        role = !spoken.has(index) && { role: 'assistant', content: what === 'text' || what === 'end' ? '' : null };
+      spoken.add(index);
       return {
-        index: event.choice,
-        delta: { ...role, ...((text !== '' || role) && { content: text }) },
-        logprobs: logprobsOf(answer, event.what === 'text' ? event.scored : []),
-        finish_reason: event.what === 'end' ? event.finish : null,
+        index,
+        delta: { ...role, ...deltaOf(event) },
+        logprobs: logprobsOf(answer, event.scored),
+        finish_reason: what === 'end' ? event.finish : null,
       };
     });
   },

@@ -1,8 +1,9 @@
 import type { Static } from 'typebox';
 import type { Ask } from '../../protocol/ask.ts';
+import { gather } from '../../protocol/gather.ts';
 import { completionLogprobs } from '../../protocol/logprobs.ts';
 import type { ScoredToken } from '../../protocol/logprobs.ts';
-import { accounts, chunks, commonAsk, errorOf, head } from '../../protocol/openai.ts';
+import { accounts, chunks, commonAsk, errorOf, head, NAMES } from '../../protocol/openai.ts';
 import type { Answer, Protocol } from '../../protocol/protocol.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import { completionRequest } from './fields.ts';
@@ -20,10 +21,12 @@ function ask(body: Static<typeof completionRequest>): Ask {
   return {
     ...commonAsk(body),
     prompt: { prompts },
+    ...{ tools: [], toolChoice: 'none', parallel: false },
     echo,
     logprobs,
     usualNewTokens: 16,
     names: {
+      ...NAMES,
       maxNewTokens: 'max_tokens',
       prompt: 'prompt',
       one: (i) => (prompts.length === 1 ? 'prompt' : `prompt[${i}]`),
@@ -31,7 +34,7 @@ function ask(body: Static<typeof completionRequest>): Ask {
   };
 }
 
-const logprobsOf = ({ asked, tokenizer }: Answer, scored: readonly ScoredToken[]): object | null =>
+const logprobsOf = ({ asked, tokenizer }: Answer, scored: readonly ScoredToken[] = []): object | null =>
   asked.logprobs === undefined || scored.length === 0 ? null : completionLogprobs(tokenizer, scored);
 
 /** `POST /v1/completions` of OpenAI. */
@@ -40,19 +43,7 @@ export const completions: Protocol = {
   body: completionRequest,
   ask: (body) => ask(body as Static<typeof completionRequest>),
   async whole(answer) {
-    const choices = Array.from({ length: answer.choices }, () => ({
-      text: '',
-      scored: [] as ScoredToken[],
-      finish: null as string | null,
-    }));
-    let after = {};
-    for await (const event of answer.events)
-      if (event.what === 'usage') after = accounts(answer, event.usage);
-      else if (event.what === 'end') choices[event.choice].finish = event.finish;
-      else {
-        choices[event.choice].text += event.text;
-        choices[event.choice].scored.push(...(event.scored ?? []));
-      }
+    const { choices, usage } = await gather(answer);
     return {
       ...head('cmpl', 'text_completion', answer),
       choices: choices.map(({ text, scored, finish }, index) => ({
@@ -61,14 +52,14 @@ export const completions: Protocol = {
         logprobs: logprobsOf(answer, scored),
         finish_reason: finish,
       })),
-      ...after,
+      ...accounts(answer, usage),
     };
   },
   frames: (answer) =>
     chunks(answer, head('cmpl', 'text_completion', answer), (event) => ({
       index: event.choice,
       text: event.what === 'text' ? event.text : '',
-      logprobs: logprobsOf(answer, event.what === 'text' ? (event.scored ?? []) : []),
+      logprobs: logprobsOf(answer, event.scored),
       finish_reason: event.what === 'end' ? event.finish : null,
     })),
   error: errorOf,
