@@ -77,9 +77,9 @@ export const rules = [
   ),
   rule(
     'server-sees-core-engine-and-models',
-    'server imports no other package of the workspace than core, engine and models.',
+    'server imports no other package of the workspace than core, engine, grammars and models.',
     { path: '^packages/server/src/' },
-    { path: workspace, pathNot: '^packages/(core|engine|models|server)/' },
+    { path: workspace, pathNot: '^packages/(core|engine|grammars|models|server)/' },
   ),
   rule(
     'engine-webgpu-sees-gpu-too',

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { KvError, parsePolicy } from '@kv/core';
 import { settleOwn } from '@kv/core/engine';
+import { grammarsOf } from '@kv/grammars';
 import { formOf, stateBytes, tokenBytes, headDims } from '@kv/engine';
 import type { CacheForm, Model } from '@kv/models';
 import Fastify, { LogController } from 'fastify';
@@ -9,6 +10,7 @@ import type { FastifyBaseLogger, FastifyReply, FastifyRequest } from 'fastify';
 import pino from 'pino';
 import { LIMITS, SERVER } from './options.ts';
 import type { ServerOptions } from './options.ts';
+import { AnswerShapes } from './protocol/answer-shape.ts';
 import type { Protocol } from './protocol/protocol.ts';
 import { clientRegistry, expectModel, sequencePolicyOf } from './protocol/request.ts';
 import { Refusal } from './protocol/refusal.ts';
@@ -186,6 +188,7 @@ export function createServer(options: ServerOptions): Server {
 
   const answers = new Answers({
     ...{ model, name, scheduler, defaults, limits, maxPromptTokens, reader, usual: chatTemplateKwargs },
+    shapes: new AnswerShapes(model.chatTemplate?.(), grammarsOf(model)),
     firstToken: metrics.firstToken,
     waitForReader,
     letGo,

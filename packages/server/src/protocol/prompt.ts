@@ -1,8 +1,8 @@
 import { KvError } from '@kv/core';
 import { fitValue } from '@kv/core/engine';
 import { schemas } from '@kv/engine';
-import type { ChatMessage, Model, RenderedChat } from '@kv/models';
-import type { AskedPrompt, AskNames, TemplateVariables } from './ask.ts';
+import type { ChatMessage, Model, RenderedChat, ToolFunction } from '@kv/models';
+import type { Ask, AskedPrompt, TemplateVariables } from './ask.ts';
 import { conversation } from './conversation.ts';
 import { Refusal } from './refusal.ts';
 import { tooLong, type PromptLimits, type PromptText, type TextReader } from './text-reader.ts';
@@ -14,6 +14,8 @@ export interface PromptTokens {
   readonly text?: string;
   /** Texts that end an answer, where the model has no token that does. */
   readonly stop?: readonly string[];
+  /** How the rendered prompt ends. */
+  readonly end?: string;
 }
 
 /** What prompts are read with. */
@@ -29,12 +31,11 @@ export interface PromptReading {
  * @throws Refusal or KvError for ids that are none, for a conversation that the template rejects, for too many tokens
  */
 export async function readPrompts(
-  prompt: AskedPrompt,
-  names: AskNames,
+  { prompt, tools, names }: Pick<Ask, 'prompt' | 'tools' | 'names'>,
   { model, reader, usual }: PromptReading,
   limits: PromptLimits,
 ): Promise<readonly PromptTokens[]> {
-  if ('messages' in prompt) return [await chatPrompt(prompt, names, { model, reader, usual }, limits)];
+  if ('messages' in prompt) return [await chatPrompt(prompt, { tools, names }, { model, reader, usual }, limits)];
   const read: PromptTokens[] = [];
   for (const [i, one] of prompt.prompts.entries())
     read.push(await promptTokens(one, names.one(i), { model, reader }, limits));
@@ -63,28 +64,36 @@ async function promptTokens(
 /** Renders and tokenizes a conversation with the model's chat template; without one, as lines for the model to continue. */
 async function chatPrompt(
   asked: Extract<AskedPrompt, { readonly messages: unknown }>,
-  names: AskNames,
+  { tools, names }: Pick<Ask, 'tools' | 'names'>,
   { model: { chatTemplate }, reader, usual }: PromptReading,
   limits: PromptLimits,
 ): Promise<PromptTokens> {
   const template = chatTemplate?.(),
     { prompt: param } = names,
     variables = variablesOf(asked.variables, usual, template !== undefined),
-    messages = conversation(asked, template, names.one);
+    messages = conversation(asked.messages, template, names.one);
   // checked before rendering, which only makes it longer
   reader.expectFits(
-    messages.reduce((sum, { content }) => sum + content.length, 0),
+    messages.reduce((sum, { content }) => sum + content.length, held(tools)),
     limits,
     param,
   );
-  const ids = await reader.read(
-    template ? rendered(template.render(messages, { variables })) : untrusted(lines(messages)),
-    limits,
-    param,
-  );
+  const text = template
+      ? rendered(template.render(messages, { variables, ...(tools.length > 0 && { tools: tools.map(offered) }) }))
+      : untrusted(lines(messages)),
+    ids = await reader.read(text, limits, param);
   if (ids.length === 0) throw new Refusal(`'${param}' must have at least one token, got none`, { param });
-  return { ids, stop: template ? [] : ['\n'] };
+  return { ids, stop: template ? [] : ['\n'], end: text.text.slice(-100) };
 }
+
+/** Returns a function as templates read it. */
+const offered = ({ name, description = '', parameters = { type: 'object', properties: {} } }: ToolFunction): object => ({
+  type: 'function',
+  function: { name, description, parameters },
+});
+
+/** Returns the characters of tools, or of another value, as JSON. */
+export const held = (value: unknown): number => JSON.stringify(value)?.length ?? 0;
 
 /** Returns the values of the template's variables. @throws Refusal for those that no template takes */
 function variablesOf(

@@ -9,6 +9,8 @@ export interface AnswerLimits extends Given<'maxNewTokens' | 'stop' | 'stopAtEos
   readonly seed: number;
   /** Constrains each answer. */
   readonly grammar?: Grammar | undefined;
+  /** Texts of special tokens that are part of the answer's text. @defaultValue none */
+  readonly marks?: readonly string[] | undefined;
   /** Number of most likely tokens to report for each token; absent if no log-probabilities were requested. */
   readonly logprobs?: number | undefined;
 }
@@ -23,6 +25,8 @@ export interface TokenEvent {
   /** Tokens generated in this step: 1, or 0 where the choice only ended. */
   readonly tokens: number;
   readonly finish?: StopReason;
+  /** The stop text that ended it. */
+  readonly stopText?: string | undefined;
 }
 
 /** One answer being generated: draws its next token and emits text once it is final. */
@@ -52,7 +56,7 @@ export class AnswerChoice {
       { ...samplingOf(limits), seed: limits.seed + index },
       { prompt: sequence.progress.text.ids, grammar: limits.grammar },
     );
-    this.#stream = sequence.progress.text.decoder();
+    this.#stream = sequence.progress.text.decoder({ special: limits.marks ?? [] });
     this.#stops = new StopText(limits.stop);
   }
 
@@ -61,7 +65,6 @@ export class AnswerChoice {
     const { maxNewTokens, stopAtEos, logprobs } = this.#limits,
       { config } = this.sequence.model;
     if (this.#made === maxNewTokens) return this.#end('length');
-    if (this.#sampler.complete) return this.#end('stop');
     const token = await this.sequence.next(this.#sampler);
     if (stopAtEos && config.eosIds.includes(token)) return this.#end('stop');
     this.#sampler.accept(token);
@@ -73,10 +76,11 @@ export class AnswerChoice {
       text = this.#stops.push(piece);
     this.#offset += piece.length;
     const event = { choice: this.index, text, tokens: 1, ...(scored && { scored }) };
-    if (this.#stops.stopped) return { ...event, finish: 'stop' };
-    if (this.#made < maxNewTokens && this.sequence.memory.slots.fits(1)) return event;
-    const end = this.#end('length');
-    return { ...event, text: text + end.text, finish: 'length' };
+    if (this.#stops.stopped) return { ...event, finish: 'stop', stopText: this.#stops.found };
+    const { complete } = this.#sampler;
+    if (!complete && this.#made < maxNewTokens && this.sequence.memory.slots.fits(1)) return event;
+    const end = this.#end(complete ? 'stop' : 'length');
+    return { ...end, ...event, text: text + end.text };
   }
 
   /** Frees what a grammar holds. */
@@ -90,6 +94,7 @@ export class AnswerChoice {
 
   #end(finish: StopReason): TokenEvent {
     const text = this.#stops.end(this.#stream.end());
-    return { choice: this.index, text, tokens: 0, finish: this.#stops.stopped ? 'stop' : finish };
+    const { found: stopText } = this.#stops;
+    return { choice: this.index, text, tokens: 0, finish: stopText === undefined ? finish : 'stop', stopText };
   }
 }
