@@ -1,5 +1,8 @@
 export { architectures, chatIds, renderedAfter, renderedIds } from '@kv/checkpoints';
 export type {
+  AnswerPart,
+  AnswerReader,
+  AnswerStructure,
   Architecture,
   ArchitectureName,
   AttentionConfig,
@@ -19,6 +22,9 @@ export type {
   ShortConvolution,
   StreamDecoder,
   Tokenizer,
+  ToolChoice,
+  ToolFormat,
+  ToolFunction,
   Weights,
 } from '@kv/checkpoints';
 export {
