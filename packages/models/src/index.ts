@@ -1,5 +1,14 @@
-export { architectures, chatIds, renderedAfter, renderedIds } from '@kv/checkpoints';
+export {
+  answersOf,
+  architectures,
+  chatIds,
+  renderedAfter,
+  renderedIds,
+  templateMessages,
+  toolFormatOf,
+} from '@kv/checkpoints';
 export type {
+  AnswerFormat,
   AnswerPart,
   AnswerReader,
   AnswerStructure,

@@ -1,7 +1,7 @@
-import type { AnswerForm, Grammar, Grammars } from '@kv/grammars';
+import type { AnswerForm, Grammars } from './grammars.ts';
 import { KvError } from '@kv/core';
 import { answersOf, toolFormatOf } from '@kv/models';
-import type { AnswerFormat, AnswerReader, AnswerStructure, ChatTemplate, ToolFormat, ToolFunction } from '@kv/models';
+import type { AnswerFormat, AnswerReader, AnswerStructure, ChatTemplate, Grammar, ToolFormat, ToolFunction } from '@kv/models';
 import type { Asked } from './ask.ts';
 import { Refusal } from './refusal.ts';
 
