@@ -1,5 +1,18 @@
-export { architectures, chatIds, renderedAfter, renderedIds } from '@kv/checkpoints';
+export {
+  answersOf,
+  architectures,
+  chatIds,
+  renderedAfter,
+  renderedIds,
+  templateMessages,
+  toolFormatOf,
+} from '@kv/checkpoints';
 export type {
+  AnswerFormat,
+  AnswerPart,
+  AnswerReader,
+  AnswerStructure,
+  AnswerTag,
   Architecture,
   ArchitectureName,
   AttentionConfig,
@@ -7,6 +20,7 @@ export type {
   ChatMessage,
   ChatOptions,
   ChatTemplate,
+  DecoderOptions,
   DownloadOptions,
   EncodeOptions,
   TokenEncoding,
@@ -19,6 +33,9 @@ export type {
   ShortConvolution,
   StreamDecoder,
   Tokenizer,
+  ToolChoice,
+  ToolFormat,
+  ToolFunction,
   Weights,
 } from '@kv/checkpoints';
 export {
