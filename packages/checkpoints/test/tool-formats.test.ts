@@ -192,7 +192,7 @@ describe.each(FORMATS)('%s', (name) => {
 
   test('what begins as a call and is none is text', () => {
     for (const text of ['<|tool_call_start|>[]', '[TOOL_CALLS][]', '<tool_call>{}</tool_call>', '<|tool_call|>[{}]'])
-      expect(readAll(answersOf(template).reader([weather]), text)).toMatchObject({ text, calls: [] });
+      expect(readAll(answersOf(template).reader([weather], ''), text)).toMatchObject({ text, calls: [] });
   });
 
   test('a call of a function that is not offered is text', () => {

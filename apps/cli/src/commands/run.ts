@@ -21,7 +21,7 @@ import { promptReader, withPrompt } from '../run/prompt.ts';
 import { remarks } from '../run/remarks.ts';
 import { answerQuestions, readText } from '../run/questions.ts';
 import { checkCacheFile } from '../save-cache.ts';
-import { cacheOption, machineOptions, on, sampled } from '../shared-options.ts';
+import { cacheOption, chatTemplateOption, machineOptions, on, sampled } from '../shared-options.ts';
 import { shownOn, type Terminal } from '../terminal.ts';
 import { withModel } from '../with-model.ts';
 
@@ -39,6 +39,7 @@ export const RUN = {
     "The prompt is a person's turn in the words of the model's chat template, which must be there (the default for a text where it is).",
   ),
   raw: on('The prompt as it stands, without a chat template.'),
+  chatTemplate: chatTemplateOption,
   chatTemplateKwargs: GENERATE.chatTemplateKwargs,
   document: maybe(text('', 'a file', 'A text that is read and compacted once, for every --question.')),
   question: texts('What follows the document, as it stands.'),

@@ -5,7 +5,7 @@ import { tag, type CallSyntax } from './call-syntax.ts';
 import { quoted } from './literal-grammar.ts';
 import { endsWithin, traitsOf, type TemplateTraits } from './recognise.ts';
 import type { AnswerStructure } from './structure.ts';
-import { HARMONY_MARKS, harmonyStructure, readHarmony } from './syntaxes/harmony.ts';
+import { HARMONY_MARKS, harmonyStructure, harmonyText, readHarmony } from './syntaxes/harmony.ts';
 import type { AnswerReader, ToolChoice, ToolFormat, ToolFunction } from './tool-format.ts';
 
 /**
@@ -16,7 +16,7 @@ export function toolFormatOf(template: ChatTemplate): ToolFormat | undefined {
   const traits = traitsOf(template),
     { syntax } = traits;
   if (syntax === undefined) return undefined;
-  const { marks, reader } = answersOf(template);
+  const { marks, reader, structure: afterThought } = answersOf(template);
   if (syntax === 'harmony')
     return {
       name: 'harmony',
@@ -33,8 +33,8 @@ export function toolFormatOf(template: ChatTemplate): ToolFormat | undefined {
     reader,
     structure(tools, choice, parallel, prompt) {
       if (choice === 'none') return ANY;
-      const body = callsOf(syntax, chosen(tools, choice), choice !== 'auto', parallel && traits.writesSeveral);
-      return traits.reasoning ? afterReasoning(body, traits.reasoning, opens(traits, prompt)) : body;
+      const several = parallel && traits.writesSeveral;
+      return afterThought(callsOf(syntax, chosen(tools, choice), choice !== 'auto', several), prompt);
     },
   };
 }
@@ -49,6 +49,12 @@ export interface AnswerFormat {
    * @param prompt the rendered prompt, which may end within reasoning. @defaultValue as the template's prompts do
    */
   reader(tools?: readonly ToolFunction[], prompt?: string): AnswerReader;
+  /**
+   * Returns the structure of an answer whose text for the user has a structure: that, after reasoning where the answers
+   * have it, and in the channel that the format has for it.
+   * @param prompt as of `reader`
+   */
+  structure(text: AnswerStructure, prompt?: string): AnswerStructure;
 }
 
 /** Returns how answers to a template's prompts are read: reasoning is split off, and calls where the template has them. */
@@ -56,11 +62,16 @@ export function answersOf(template: ChatTemplate): AnswerFormat {
   const traits = traitsOf(template),
     { syntax, reasoning } = traits;
   if (syntax === 'harmony')
-    return { marks: HARMONY_MARKS, reader: (tools = []) => readerOf((input, out) => readHarmony(input, out, tools)) };
+    return {
+      marks: HARMONY_MARKS,
+      reader: (tools = []) => readerOf((input, out) => readHarmony(input, out, tools)),
+      structure: (text) => harmonyText(text),
+    };
   return {
     marks: [...(syntax?.marks ?? []), ...(reasoning ? [reasoning.open.replace(/thought$/, ''), reasoning.close] : [])],
     reader: (tools = [], prompt?) =>
       readerOf((input, out) => readAnswer(input, out, { syntax, reasoning, tools, opened: opens(traits, prompt) })),
+    structure: (text, prompt) => (reasoning ? afterReasoning(text, reasoning, opens(traits, prompt)) : text),
   };
 }
 

@@ -98,6 +98,20 @@ export function harmonyStructure(tools: readonly ToolFunction[], required: boole
       tag(`${RECIPIENT}${name}<|channel|>commentary json<|message|>`, content, ''),
     ]),
   };
-  const thought = tag('<|channel|>analysis<|message|>', { type: 'any_text' }, '<|end|><|start|>assistant');
-  return { type: 'or', elements: [call, { type: 'sequence', elements: [thought, call] }] };
+  return afterAnalysis(call);
 }
+
+/** An answer whose final message has a structure. */
+export const harmonyText = (text: AnswerStructure): AnswerStructure =>
+  afterAnalysis(tag('<|channel|>final<|message|>', text, ''));
+
+const afterAnalysis = (body: AnswerStructure): AnswerStructure => ({
+  type: 'or',
+  elements: [
+    body,
+    {
+      type: 'sequence',
+      elements: [tag('<|channel|>analysis<|message|>', { type: 'any_text' }, '<|end|><|start|>assistant'), body],
+    },
+  ],
+});
