@@ -1,21 +1,17 @@
 import { readFileSync } from 'node:fs';
-import { chatTemplate } from '@kv/checkpoints';
 import { smollm2File } from '@kv/model-testing/smollm2-file';
 import { loadModel } from '@kv/models';
 import { Ajv } from 'ajv';
 import fc from 'fast-check';
 import OpenAI from 'openai';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { embedded, frames, serve } from './serve.ts';
+import { frames, serve } from './serve.ts';
 import type { Serving } from './serve.ts';
 
-const template = chatTemplate(
-  readFileSync(new URL('../../model-testing/fixtures/hermes.jinja', import.meta.url), 'utf8'),
-  'hermes.jinja',
-);
+const chatTemplate = readFileSync(new URL('../../model-testing/fixtures/hermes.jinja', import.meta.url), 'utf8');
 let on: Serving, plain: Serving;
 beforeAll(async () => {
-  on = await serve({ model: { ...(await embedded()), chatTemplate: () => template } });
+  on = await serve({ model: await loadModel('embedded', { chatTemplate }) });
   plain = await serve();
 });
 afterAll(async () => {

@@ -40,6 +40,9 @@ interface ReadRequest {
   readonly reader: AnswerShape['reader'];
 }
 
+/** Of answers that may be any text. */
+const NO_SHAPE: AnswerShape = { marks: [], ends: [] };
+
 /** Answers requests of any protocol. */
 export class Answers {
   readonly #parts: AnswerParts;
@@ -92,6 +95,7 @@ export class Answers {
       letGo(request),
     );
     const schemaBytes = held(asked.tools) + held(asked.form),
+      { grammar, marks, ends, reader } = shape,
       { n, stream: streamed, stop, sampling, logprobs } = asked,
       echoed = prompts.map((read) => (asked.echo ? this.#textOf(read) : ''));
     const requests = prompts.map(({ ids, stop: ends = [] }, i): SequenceRequest => {
@@ -107,8 +111,9 @@ export class Answers {
           stop: [...stop, ...ends],
           stopAtEos: true,
           logprobs,
-          grammar: shape.grammar,
-          marks: shape.marks,
+          grammar,
+          marks,
+          ends,
         },
         n,
         schemaBytes: i === 0 ? schemaBytes : 0,
@@ -119,7 +124,7 @@ export class Answers {
         unread: () => waitForReader(reply),
       };
     });
-    return { asked, requests, echoed, reader: shape.reader };
+    return { asked, requests, echoed, reader };
   }
 
   /** Tokenizes the prompts of a request, and compiles what their answers must look like. */
@@ -128,7 +133,7 @@ export class Answers {
     limits: PromptLimits,
   ): Promise<{ readonly prompts: readonly PromptTokens[]; readonly shape: AnswerShape }> {
     const prompts = await readPrompts(ask, this.#parts, limits),
-      shape = 'messages' in ask.prompt ? await this.#parts.shapes.of(ask, prompts[0].end ?? '') : { marks: [] };
+      shape = 'messages' in ask.prompt ? await this.#parts.shapes.of(ask, prompts[0].end ?? '') : NO_SHAPE;
     return { prompts, shape };
   }
 

@@ -1,7 +1,15 @@
 import type { AnswerForm, Grammars } from './grammars.ts';
 import { KvError } from '@kv/core';
 import { answersOf, toolFormatOf } from '@kv/models';
-import type { AnswerFormat, AnswerReader, AnswerStructure, ChatTemplate, Grammar, ToolFormat, ToolFunction } from '@kv/models';
+import type {
+  AnswerReader,
+  AnswerStructure,
+  ChatTemplate,
+  Grammar,
+  ToolChoice,
+  ToolFormat,
+  ToolFunction,
+} from '@kv/models';
 import type { Asked } from './ask.ts';
 import { Refusal } from './refusal.ts';
 
@@ -12,6 +20,8 @@ export interface AnswerShape {
   readonly reader?: (() => AnswerReader) | undefined;
   /** Texts of special tokens that are part of an answer's text. */
   readonly marks: readonly string[];
+  /** Texts of special tokens that end an answer, beside the model's end tokens. */
+  readonly ends: readonly string[];
 }
 
 /**
@@ -54,51 +64,58 @@ export class AnswerShapes {
    */
   async of(asked: Asked, prompt: string): Promise<AnswerShape> {
     const format = this.#template && answersOf(this.#template),
-      marks = format?.marks ?? [],
       offered = asked.toolChoice === 'none' ? [] : asked.tools;
+    const written = {
+      marks: format?.marks ?? [],
+      ends: offered.length > 0 ? (this.#tools?.ends ?? []) : [],
+    };
+    const json = asked.form && jsonOf(asked.form),
+      structures: Structures = {
+        said: json && (format?.structure(json, prompt) ?? json),
+        calls: (tools, choice, parallel) => this.#tools!.structure(tools, choice, parallel, prompt), // expectTools
+        compile: (structure) => this.#grammars.compile({ kind: 'structure', structure, ...written }),
+      };
     return {
-      grammar: await this.#grammar(asked, offered, { format, marks, prompt }),
+      grammar: await grammarOf(asked, offered, structures),
       reader: format && (() => format.reader(offered, prompt)),
-      marks,
+      ...written,
     };
   }
+}
 
-  async #grammar(
-    { form, toolChoice, parallel, names }: Asked,
-    offered: readonly ToolFunction[],
-    { format, marks, prompt }: Told,
-  ): Promise<Grammar | undefined> {
-    const object = form && (format ? { type: 'json_schema' as const, json_schema: schemaOf(form) } : undefined),
-      said = object && format ? format.structure(object, prompt) : undefined,
-      choice = form && toolChoice === 'auto' ? 'required' : toolChoice;
-    const compiled = (structure: AnswerStructure): Promise<Grammar> =>
-      this.#grammars.compile({ kind: 'structure', structure, marks });
-    if (offered.length === 0)
-      return form && refusing(names.form, () => (said ? compiled(said) : this.#grammars.compile(form)));
-    const calls = (tools: readonly ToolFunction[]): AnswerStructure =>
-      this.#tools!.structure(tools, choice, parallel, prompt); // expectTools
-    try {
-      const all = calls(offered);
-      return await compiled(said && toolChoice === 'auto' ? { type: 'or', elements: [all, said] } : all);
-    } catch (cause) {
-      if (!KvError.is(cause)) throw cause;
-      // names the first that fails by itself
-      for (const [i, tool] of offered.entries())
-        await refusing(names.parameters(i), () => compiled(this.#tools!.structure([tool], 'required', false, prompt)));
-      if (said) await refusing(names.form, () => compiled(said));
-      throw new Refusal(`'${names.tools}' cannot be held to: ${cause.message}`, { param: names.tools });
-    }
+/** What answers to one prompt may be. */
+interface Structures {
+  /** What an answer says by the form that was asked for. */
+  readonly said: AnswerStructure | undefined;
+  calls(tools: readonly ToolFunction[], choice: ToolChoice, parallel: boolean): AnswerStructure;
+  compile(structure: AnswerStructure): Promise<Grammar>;
+}
+
+/** Compiles what answers may be; undefined where they may be any text. */
+async function grammarOf(
+  { toolChoice, parallel, names }: Asked,
+  offered: readonly ToolFunction[],
+  { said, calls, compile }: Structures,
+): Promise<Grammar | undefined> {
+  if (offered.length === 0) return said && refusing(names.form, () => compile(said));
+  try {
+    if (!said || toolChoice !== 'auto') return await compile(calls(offered, toolChoice, parallel));
+    return await compile({ type: 'or', elements: [calls(offered, 'required', parallel), said] });
+  } catch (cause) {
+    if (!KvError.is(cause)) throw cause;
+    // named is the first that fails by itself
+    for (const [i, tool] of offered.entries())
+      await refusing(names.parameters(i), async () => compile(calls([tool], 'required', false)));
+    if (said) await refusing(names.form, () => compile(said));
+    throw new Refusal(`'${names.tools}' cannot be held to: ${cause.message}`, { param: names.tools });
   }
 }
 
-/** How a prompt and its answers are written. */
-interface Told {
-  readonly format: AnswerFormat | undefined;
-  readonly marks: readonly string[];
-  readonly prompt: string;
-}
-
-const schemaOf = (form: AnswerForm): object | boolean => (form.kind === 'schema' ? form.schema : { type: 'object' });
+/** JSON that fits a form. */
+const jsonOf = (form: AnswerForm): AnswerStructure => ({
+  type: 'json_schema',
+  json_schema: form.kind === 'schema' ? form.schema : { type: 'object' },
+});
 
 /** Runs what may throw a KvError about a field. @throws Refusal that names it */
 async function refusing<T>(param: string, run: () => Promise<T>): Promise<T> {

@@ -11,6 +11,8 @@ export interface AnswerLimits extends Given<'maxNewTokens' | 'stop' | 'stopAtEos
   readonly grammar?: Grammar | undefined;
   /** Texts of special tokens that are part of the answer's text. @defaultValue none */
   readonly marks?: readonly string[] | undefined;
+  /** Texts of special tokens that end an answer, beside the model's end tokens. @defaultValue none */
+  readonly ends?: readonly string[] | undefined;
   /** Number of most likely tokens to report for each token; absent if no log-probabilities were requested. */
   readonly logprobs?: number | undefined;
 }
@@ -41,6 +43,7 @@ export class AnswerChoice {
   #offset: number;
   readonly #limits: AnswerLimits;
   readonly #sampler: Sampler;
+  readonly #ends: ReadonlySet<number | undefined>;
   readonly #stream: StreamDecoder;
   readonly #stops: StopText;
 
@@ -58,15 +61,16 @@ export class AnswerChoice {
     );
     this.#stream = sequence.progress.text.decoder({ special: limits.marks ?? [] });
     this.#stops = new StopText(limits.stop);
+    const { config, tokenizer } = sequence.model;
+    this.#ends = new Set([...config.eosIds, ...(limits.ends ?? []).map((text) => tokenizer.specials.get(text))]);
   }
 
   /** Draws the next token; the caller feeds it unless the choice has finished. */
   async next(): Promise<TokenEvent> {
-    const { maxNewTokens, stopAtEos, logprobs } = this.#limits,
-      { config } = this.sequence.model;
+    const { maxNewTokens, stopAtEos, logprobs } = this.#limits;
     if (this.#made === maxNewTokens) return this.#end('length');
     const token = await this.sequence.next(this.#sampler);
-    if (stopAtEos && config.eosIds.includes(token)) return this.#end('stop');
+    if (stopAtEos && this.#ends.has(token)) return this.#end('stop');
     this.#sampler.accept(token);
     this.#made++;
     this.token = token;
