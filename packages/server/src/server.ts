@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { KvError, parsePolicy } from '@kv/core';
 import { settleOwn } from '@kv/core/engine';
-import { grammarsOf } from './protocol/grammars.ts';
+import { grammarsOf } from '@kv/grammars';
 import { formOf, stateBytes, tokenBytes, headDims } from '@kv/engine';
 import type { CacheForm, Model } from '@kv/models';
 import Fastify, { LogController } from 'fastify';

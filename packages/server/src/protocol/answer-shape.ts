@@ -1,4 +1,4 @@
-import type { AnswerForm, Grammars } from './grammars.ts';
+import type { AnswerForm, Grammars } from '@kv/grammars';
 import { KvError } from '@kv/core';
 import { answersOf, toolFormatOf } from '@kv/models';
 import type {

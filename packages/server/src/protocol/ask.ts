@@ -1,4 +1,4 @@
-import type { AnswerForm } from './grammars.ts';
+import type { AnswerForm } from '@kv/grammars';
 import type { Budget, ChatMessage, ToolChoice, ToolFunction } from '@kv/models';
 import type { ServerOptions } from '../options.ts';
 import type { AnswerLimits } from '../run/answer-choice.ts';

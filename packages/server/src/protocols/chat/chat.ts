@@ -1,5 +1,5 @@
 import type { Static } from 'typebox';
-import type { AnswerForm } from '../../protocol/grammars.ts';
+import type { AnswerForm } from '@kv/grammars';
 import type { Ask } from '../../protocol/ask.ts';
 import { gather } from '../../protocol/gather.ts';
 import type { GatheredChoice } from '../../protocol/gather.ts';
