@@ -448,6 +448,34 @@ describe('structures', () => {
     expect(() => structure(format, [tool])).toThrow(message);
   });
 
+  test('names that no format writes, and names twice, are refused', () => {
+    expect(() => structure('hermes', [{ name: 'a b' }])).toThrow(
+      'tools[0]: expected a name of letters, digits, _, - and ., 128 at most, got "a b"',
+    );
+    expect(() => structure('hermes', [weather, weather])).toThrow(
+      'tools[1]: expected a name of its own, got get_weather again',
+    );
+  });
+
+  test('alternatives that name each other end', () => {
+    const ten = Array.from({ length: 10 }, (_, i) => ({ $ref: `#/$defs/${i}` })),
+      tool = {
+        name: 'f',
+        parameters: {
+          type: 'object',
+          properties: { a: { anyOf: ten } },
+          $defs: Object.fromEntries(ten.map((_, i) => [i, { anyOf: [...ten, { type: 'string' }] }])),
+        },
+      };
+    for (const format of FORMATS) expect(JSON.stringify(structure(format, [tool]))).toContain('f');
+    expect(
+      readAll(
+        answersOf(templateOf('qwen3-coder')).reader([tool], ''),
+        '<function=f>\n<parameter=a>\n5\n</parameter>\n</function>',
+      ).calls,
+    ).toEqual([{ name: 'f', arguments: { a: '5' } }]);
+  });
+
   test('schemas that name themselves, and deep ones, end', () => {
     const tree = {
       name: 'f',
