@@ -28,6 +28,7 @@ export {
   decode,
   freeObservations,
   generate,
+  answerGrammar,
   greedy,
   hostRuntime,
   loadCache,
@@ -36,6 +37,7 @@ export {
   slotScores,
 } from '@kv/engine';
 export type {
+  AnswerForm,
   Bytes,
   CacheForm,
   CacheUsage,
