@@ -13,6 +13,8 @@ export { SAMPLING };
 
 const isMessages = (x: unknown): x is readonly ChatMessage[] =>
   Array.isArray(x) && x.length > 0 && x.every((m) => typeof m === 'object' && m !== null && typeof m.role === 'string');
+const isSchema = (x: unknown): x is object | boolean =>
+  typeof x === 'boolean' || (typeof x === 'object' && x !== null && !Array.isArray(x));
 const isList = (x: unknown): x is readonly number[] => Array.isArray(x);
 
 const budget = budgetOption(
@@ -113,6 +115,11 @@ export const GENERATE = {
     'the slots or bytes of `budget`',
   ),
   block,
+  schema: value(
+    'a JSON schema',
+    'The answer is JSON that fits this schema, or its beginning where `maxNewTokens` or a stop text ends it; or `grammar`.',
+    isSchema,
+  ),
   logits: whole(
     0,
     'rows',

@@ -45,6 +45,7 @@ export {
   decode,
   freeObservations,
   generate,
+  answerGrammar,
   greedy,
   hostRuntime,
   loadCache,
@@ -53,6 +54,7 @@ export {
   slotScores,
 } from '@kv/engine';
 export type {
+  AnswerForm,
   Bytes,
   CacheForm,
   CacheUsage,

@@ -1,5 +1,6 @@
 import { KvError } from '@kv/core';
 import { builtin } from '../read/builtin.ts';
+import { show } from '../read/fields.ts';
 import { readChatTemplate, type ChatTemplate, type ChatTemplateSources } from '../chat/chat-template.ts';
 import { createTokenizer } from '../tokenizer/tokenizer.ts';
 import type { Tokenizer } from '../tokenizer/interface.ts';
@@ -109,6 +110,8 @@ function templateOf(
     };
     return read.template;
   };
+  if (given !== undefined && typeof (given as unknown) !== 'string')
+    throw new KvError('chatTemplate', `must be the source of a chat template, got ${show(given)}`);
   if (given !== undefined) template();
   return template;
 }

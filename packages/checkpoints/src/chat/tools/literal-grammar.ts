@@ -113,7 +113,8 @@ export class LiteralGrammar {
         ),
       );
     const values = schema.const !== undefined ? [schema.const] : schema.enum;
-    if (Array.isArray(values)) return this.#either(values.map((value) => this.#literal(value, where)));
+    if (Array.isArray(values))
+      return this.rule(values.map((value) => quoted(writeLiteral(value, this.#form, where))).join(' | '));
     return this.#either(typesOf(schema).map((type) => this.#typed(type, schema, root, where)));
   }
 
@@ -196,10 +197,6 @@ export class LiteralGrammar {
   /** Any value. */
   #any(): string {
     return this.#once('any', () => this.value({}, {}, 'tools'));
-  }
-
-  #literal(value: unknown, where: string): string {
-    return this.rule(quoted(writeLiteral(value, this.#form, where)));
   }
 
   #either(rules: readonly string[]): string {

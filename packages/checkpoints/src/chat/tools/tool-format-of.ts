@@ -80,15 +80,24 @@ const ANY: AnswerStructure = { type: 'any_text' };
 const opens = ({ reasoning, opened }: TemplateTraits, prompt: string | undefined): boolean =>
   prompt === undefined ? opened : reasoning !== undefined && endsWithin(prompt, reasoning);
 
-/** Returns the functions that an answer may call. @throws KvError if there are none */
+/** Returns the functions that an answer may call. @throws KvError if there are none, or for names that no format writes */
 function chosen(tools: readonly ToolFunction[], choice: ToolChoice): readonly ToolFunction[] {
+  const names = new Set<string>();
+  for (const [i, { name }] of tools.entries()) {
+    if (!/^[\w.-]{1,128}$/.test(name))
+      throw new KvError(
+        `tools[${i}]`,
+        `expected a name of letters, digits, _, - and ., 128 at most, got ${JSON.stringify(name).slice(0, 60)}`,
+      );
+    if (names.has(name)) throw new KvError(`tools[${i}]`, `expected a name of its own, got ${name} again`);
+    names.add(name);
+  }
   const some = typeof choice === 'object' ? tools.filter(({ name }) => name === choice.name) : tools;
   if (some.length > 0) return some;
-  const names = tools.map(({ name }) => name).join(', ') || 'none';
   throw new KvError(
     'tools',
     typeof choice === 'object'
-      ? `expected the choice of a function that is offered (${names.slice(0, 200)}), got ${choice.name.slice(0, 64)}`
+      ? `expected the choice of a function that is offered (${[...names].join(', ').slice(0, 200) || 'none'}), got ${choice.name.slice(0, 64)}`
       : 'expected at least one function, got none',
   );
 }

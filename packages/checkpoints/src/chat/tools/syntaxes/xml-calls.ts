@@ -56,33 +56,48 @@ function* parameter(input: Incoming, kinds: ReadonlyMap<string, readonly string[
   text = text.replace(/^\n/, '').replace(/\n$/, '');
   const value = parsed(text),
     types = kinds.get(key) ?? ['string'],
-    other = value !== undefined && typeof value !== 'string' && types.includes(typeOf(value));
-  if (!other && !types.includes('string') && value === undefined) return undefined;
-  return `${JSON.stringify(key)}: ${other || !types.includes('string') ? text.trim() : JSON.stringify(text)}`;
+    other = value !== undefined && (!types.includes('string') || types.includes(typeOf(value)));
+  if (other && typeof value !== 'string') return `${JSON.stringify(key)}: ${text.trim()}`;
+  return types.includes('string') ? `${JSON.stringify(key)}: ${JSON.stringify(text)}` : undefined;
 }
 
 /** Returns the types that each parameter of a function may have. */
 function kindsOf(tool: ToolFunction): ReadonlyMap<string, readonly string[]> {
   try {
-    const root = parametersOf(tool) as Schema;
+    const root = parametersOf(tool) as Schema,
+      of = (schema: Schema): readonly string[] => leaves(schema, root, tool.name).flatMap(kinds);
     return new Map(
-      propertiesOf(objectSchema(root, tool.name), tool.name).map(([name, schema]) => [
-        name,
-        kinds(schema, root, tool.name),
-      ]),
+      propertiesOf(objectSchema(root, tool.name), tool.name).map(([name, schema]) => [name, of(schema)] as const),
     );
   } catch {
     return new Map(); // a schema that no answer was held to
   }
 }
 
-function kinds(schema: Schema, root: Schema, where: string, depth = 0): readonly string[] {
-  if (depth > 8) return ['string'];
-  if (schema.$ref !== undefined) return kinds(referred(root, schema.$ref, where), root, where, depth + 1);
-  const all = alternatives(schema, where);
-  return all[0] === schema
-    ? typesOf(schema).map((type) => (type === 'integer' ? 'number' : type))
-    : [...new Set(all.flatMap((one) => kinds(one, root, where, depth + 1)))];
+const kinds = (schema: Schema): readonly string[] =>
+  typesOf(schema).map((type) => (type === 'integer' ? 'number' : type));
+
+/** Alternatives of a parameter at most. */
+const MOST = 256;
+
+/** Returns the schemas that a parameter may fit: alternatives and references are followed, each reference once. */
+function leaves(schema: Schema, root: Schema, where: string): readonly Schema[] {
+  const found: Schema[] = [],
+    waiting = [schema],
+    followed = new Set<unknown>();
+  for (let one = waiting.pop(); one !== undefined; one = waiting.pop()) {
+    const { $ref, type } = one;
+    if ($ref !== undefined) {
+      if (!followed.has($ref)) waiting.push(referred(root, $ref, where));
+      followed.add($ref);
+      continue;
+    }
+    const all = alternatives(one, where);
+    if (all[0] === one) found.push(one);
+    else for (const each of all) waiting.push(type === undefined ? each : { type, ...each });
+    if (found.length + waiting.length > MOST) throw new KvError(where, `expected at most ${MOST} alternatives`);
+  }
+  return found;
 }
 
 /** The parameters of a call, in the order of the schema. */
@@ -105,27 +120,24 @@ const NOTHING: AnswerStructure = { type: 'grammar', grammar: 'root ::= ""' };
 
 /** A parameter's value: a string as it is, others as JSON. */
 function parameterValue(schema: Schema, root: Schema, where: string): AnswerStructure {
-  const types = kinds(schema, root, where);
-  if (!types.includes('string')) return { type: 'json_schema', json_schema: withDefs(schema, root) };
-  const inner = schema.$ref === undefined ? schema : referred(root, schema.$ref, where),
-    all = alternatives(inner, where);
-  if (all[0] !== inner) return { type: 'or', elements: all.map((one) => parameterValue(one, root, where)) };
-  const values = inner.const !== undefined ? [inner.const] : inner.enum;
+  const all = leaves(schema, root, where);
+  if (!all.flatMap(kinds).includes('string')) return { type: 'json_schema', json_schema: withDefs(schema, root) };
+  const elements = all.flatMap((one) => leafValues(one, root, where));
+  return elements.find(({ type }) => type === 'any_text') ?? { type: 'or', elements };
+}
+
+function leafValues(schema: Schema, root: Schema, where: string): readonly AnswerStructure[] {
+  const values = schema.const !== undefined ? [schema.const] : schema.enum;
   if (Array.isArray(values))
-    return {
-      type: 'or',
-      elements: values.map((value) => ({
-        type: 'const_string',
-        value: typeof value === 'string' ? value : JSON.stringify(value),
-      })),
-    };
-  const others = types.filter((type) => type !== 'string');
-  if (others.length > 0 && inner.type !== undefined)
-    return {
-      type: 'or',
-      elements: ['string', ...others].map((type) => parameterValue({ ...inner, type }, root, where)),
-    };
-  return stringOf(inner, where);
+    return values.map((value) => ({
+      type: 'const_string',
+      value: typeof value === 'string' ? value : JSON.stringify(value),
+    }));
+  return typesOf(schema).map((type) =>
+    type === 'string'
+      ? stringOf(schema, where)
+      : { type: 'json_schema', json_schema: withDefs({ ...schema, type }, root) },
+  );
 }
 
 function stringOf({ pattern, minLength, maxLength }: Schema, where: string): AnswerStructure {
