@@ -1,6 +1,5 @@
-import type { AnswerStructure, Budget, ChatMessage, ToolChoice, ToolFunction } from '@kv/models';
+import type { AnswerStructure, Budget, ChatMessage, SamplerOptions, ToolChoice, ToolFunction } from '@kv/models';
 import type { ServerOptions } from '../options.ts';
-import type { AnswerLimits } from '../run/answer-choice.ts';
 
 /** Values of variables of the chat template. */
 export type TemplateVariables = NonNullable<ServerOptions['chatTemplateKwargs']>;
@@ -55,7 +54,9 @@ export interface Ask {
 }
 
 /** How answers are drawn. */
-export type Sampling = Pick<AnswerLimits, 'temperature' | 'topP' | 'seed'>;
+export interface Sampling extends SamplerOptions {
+  readonly seed: number;
+}
 
 /** What a protocol calls what a request holds, for refusals. */
 export interface AskNames {
