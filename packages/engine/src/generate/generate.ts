@@ -160,10 +160,6 @@ async function* decodeWith(
         finish = 'aborted';
         break;
       }
-      if (sampler.complete) {
-        finish = 'eos';
-        break;
-      }
       const token = await sequence.next(sampler, { ahead: Math.min(inFlight, maxNewTokens - made) - 1, every });
       if ((stopAtEos || grammar) && config.eosIds.includes(token)) {
         finish = 'eos';
@@ -174,6 +170,10 @@ async function* decodeWith(
       onChunk(chunk);
       yield chunk;
       if (stops.stopped) return 'stop';
+      if (sampler.complete) {
+        finish = 'eos';
+        break;
+      }
       if (made + 1 === maxNewTokens) break;
       if (!sequence.memory.slots.fits(1)) {
         finish = 'context';
