@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import { NOTHING, optional, parametersOf, tag, type CallSyntax } from '../call-syntax.ts';
 import type { Incoming, Reading } from '../incoming.ts';
-import { parsed } from '../json-text.ts';
+import { jsonText, parsed } from '../json-text.ts';
 import { alternatives, objectSchema, propertiesOf, referred, typeOf, typesOf, type Schema } from '../schema.ts';
 import type { AnswerStructure } from '../structure.ts';
 import type { ToolFunction } from '../tool-format.ts';
@@ -53,14 +53,28 @@ function* parameter(input: Incoming, kinds: ReadonlyMap<string, readonly string[
   if (!(yield* input.literal('parameter='))) return undefined;
   const key = yield* input.all(/[^>\n]/);
   if (!(yield* input.literal('>'))) return undefined;
+  const types = kinds.get(key) ?? ['string'],
+    value = types.includes('string') ? yield* mixedValue(input, types) : yield* jsonValue(input);
+  return value === undefined ? undefined : `${JSON.stringify(key)}: ${value}`;
+}
+
+/** Reads a value that is no string: one in it may hold what ends a parameter. */
+function* jsonValue(input: Incoming): Reading<string | undefined> {
+  yield* input.space();
+  const text = yield* jsonText(input);
+  yield* input.space();
+  return (yield* input.literal('</parameter>')) ? text : undefined;
+}
+
+/** Reads a value that may be a string, as JSON where it is written as another of the types. */
+function* mixedValue(input: Incoming, types: readonly string[]): Reading<string | undefined> {
   let text = '';
   if ((yield* input.until(['</parameter>'], (part) => (text += part))) === undefined) return undefined;
   text = text.replace(/^\n/, '').replace(/\n$/, '');
-  const value = parsed(text),
-    types = kinds.get(key) ?? ['string'],
-    other = value !== undefined && (!types.includes('string') || types.includes(typeOf(value)));
-  if (other && typeof value !== 'string') return `${JSON.stringify(key)}: ${text.trim()}`;
-  return types.includes('string') ? `${JSON.stringify(key)}: ${JSON.stringify(text)}` : undefined;
+  const value = parsed(text);
+  return value !== undefined && typeof value !== 'string' && types.includes(typeOf(value))
+    ? text.trim()
+    : JSON.stringify(text);
 }
 
 /** Returns the types that each parameter of a function may have. */
