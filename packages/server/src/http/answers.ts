@@ -97,10 +97,10 @@ export class Answers {
       letGo(request),
     );
     const schemaBytes = held(asked.tools) + held(asked.form),
-      { grammar, marks, ends, reader } = shape,
+      { reader, ...shaped } = shape,
       { n, stream: streamed, stop, sampling, logprobs } = asked,
       echoed = prompts.map((read) => (asked.echo ? this.#textOf(read) : ''));
-    const requests = prompts.map(({ ids, stop: ends = [] }, i): SequenceRequest => {
+    const requests = prompts.map(({ ids, stop: lineEnds = [] }, i): SequenceRequest => {
       const room = evicts ? most : maxPositions - ids.length;
       if (room === 0) throw tooLong(ids.length, `the model's context of ${maxPositions} tokens and leave room`);
       return {
@@ -110,12 +110,11 @@ export class Answers {
         limits: {
           ...sampling,
           maxNewTokens: Math.min(maxNewTokens, sequencePolicy.every === undefined ? room : most),
-          stop: [...stop, ...ends],
+          // what has a form ends by itself
+          stop: shaped.grammar ? stop : [...stop, ...lineEnds],
           stopAtEos: true,
           logprobs,
-          grammar,
-          marks,
-          ends,
+          ...shaped,
         },
         n,
         schemaBytes: i === 0 ? schemaBytes : 0,

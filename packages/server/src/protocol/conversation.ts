@@ -17,7 +17,9 @@ export function conversation(
     for (const [i, { role, tool_calls: calls }] of messages.entries())
       if (role === 'tool' || calls !== undefined) {
         const param = `${at(i)}.${role === 'tool' ? 'role' : 'tool_calls'}`;
-        throw new Refusal(`'${param}' is not supported, since this model has no chat template that writes it`, { param });
+        throw new Refusal(`'${param}' is not supported, since this model has no chat template that writes it`, {
+          param,
+        });
       }
     return messages;
   }

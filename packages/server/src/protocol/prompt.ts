@@ -73,8 +73,9 @@ async function chatPrompt(
     variables = variablesOf(asked.variables, usual, template !== undefined),
     messages = conversation(asked.messages, template, names.one);
   // checked before rendering, which only makes it longer
+  reader.expectFits(held(tools), limits, names.tools);
   reader.expectFits(
-    messages.reduce((sum, { content }) => sum + content.length, held(tools)),
+    messages.reduce((sum, { content }) => sum + content.length, 0),
     limits,
     param,
   );
@@ -87,7 +88,11 @@ async function chatPrompt(
 }
 
 /** Returns a function as templates read it. */
-const offered = ({ name, description = '', parameters = { type: 'object', properties: {} } }: ToolFunction): object => ({
+const offered = ({
+  name,
+  description = '',
+  parameters = { type: 'object', properties: {} },
+}: ToolFunction): object => ({
   type: 'function',
   function: { name, description, parameters },
 });

@@ -88,7 +88,8 @@ class ChoiceReading {
   push({ text, scored, finish, stopText }: TokenEvent): readonly Heard[] {
     const events = [...this.#parts(text, finish !== undefined)];
     if (scored) events[0] = { ...(events[0] ?? { what: 'text', text: '' }), scored };
-    if (finish) events.push({ what: 'end', finish: finish === 'stop' && this.#called ? 'tool_calls' : finish, stopText });
+    if (finish)
+      events.push({ what: 'end', finish: finish === 'stop' && this.#called ? 'tool_calls' : finish, stopText });
     return events;
   }
 
