@@ -95,7 +95,10 @@ gpuTest('a drawn id is where its number stands among the probabilities of the st
       ],
       upTo = (to: number): number => weights.slice(0, to).reduce((sum, w, id) => sum + (places.has(id) ? w : 0), 0);
     let size = places.size; // every selection takes ids away
-    for (const each of wider) expect(each.places.size).toBeGreaterThan(size), (size = each.places.size);
+    for (const { places: more } of wider) {
+      expect(more.size).toBeGreaterThan(size);
+      size = more.size;
+    }
     for (let seed = 0; seed < 24; seed++) {
       const id = await sequence.next(samplerOf(seed)),
         share = drawOf(seed, 9, 0) * upTo(64);
