@@ -8,7 +8,7 @@ import type { PromptReading, PromptTokens } from '../protocol/prompt.ts';
 import type { Answer, Protocol } from '../protocol/protocol.ts';
 import { expectModel, newTokensOf, sequencePolicyOf } from '../protocol/request.ts';
 import type { Defaults } from '../protocol/request.ts';
-import { expectTokens } from '../protocol/sampling.ts';
+import { drawnBy, expectTokens } from '../protocol/sampling.ts';
 import { tooLong } from '../protocol/text-reader.ts';
 import type { PromptLimits } from '../protocol/text-reader.ts';
 import { answerEvents } from '../run/answer-event.ts';
@@ -108,7 +108,7 @@ export class Answers {
         policy,
         sequencePolicy,
         limits: {
-          ...sampling,
+          ...drawnBy(sampling, defaults.sampling),
           maxNewTokens: Math.min(maxNewTokens, sequencePolicy.every === undefined ? room : most),
           // what has a form ends by itself
           stop: shaped.grammar ? stop : [...stop, ...lineEnds],
