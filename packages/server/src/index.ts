@@ -1,5 +1,5 @@
 export { createServer } from './server.ts';
 export type { Server } from './server.ts';
-export { LIMITS, SERVER } from './options.ts';
+export { DRAWS, LIMITS, SERVER } from './options.ts';
 export type { Limits, ServerOptions } from './options.ts';
 export { readKeys } from './http/keys.ts';

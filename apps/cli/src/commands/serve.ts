@@ -2,9 +2,10 @@ import { basename } from 'node:path';
 import { KvError, maybe, text, texts, whole } from '@kv/core';
 import type { ResolvedOptions } from '@kv/core';
 import { compile, expectBudget } from '@kv/core/engine';
+import { samplingOf } from '@kv/engine';
 import type { Model } from '@kv/models';
 import { redact } from '@kv/scorers-sponsorship';
-import { createServer, LIMITS, readKeys, SERVER } from '@kv/server';
+import { createServer, DRAWS, LIMITS, readKeys, SERVER } from '@kv/server';
 import { Command } from 'commander';
 import { hostOnly } from '../engine.ts';
 import { sized, withFlags } from '../flags.ts';
@@ -14,7 +15,7 @@ import { checkPolicyNamed, resolvePolicy } from '../policy/resolve-policy.ts';
 import { readText } from '../run/questions.ts';
 import { openKeyFile } from '../serve/key-file.ts';
 import { startLines, warningsOf } from '../serve/start-lines.ts';
-import { cacheOption, machineOptions, on } from '../shared-options.ts';
+import { cacheOption, chatTemplateOption, machineOptions, on } from '../shared-options.ts';
 import type { Terminal } from '../terminal.ts';
 import { withModel } from '../with-model.ts';
 
@@ -27,7 +28,9 @@ export const SERVE = {
   cache: cacheOption(),
   block: SERVER.block,
   every: SERVER.every,
+  chatTemplate: chatTemplateOption,
   chatTemplateKwargs: SERVER.chatTemplateKwargs,
+  ...DRAWS,
   pieces: texts('A package whose pieces requests may name, besides the catalogue.'),
   fixedPolicy: on(SERVER.fixedPolicy.says),
   memory: { ...sized(SERVER.memory), required: false, default: 2 ** 31 },
@@ -116,6 +119,7 @@ async function listen(
       model,
       name,
       ...{ budget, block, every, chatTemplateKwargs, memory },
+      ...samplingOf(options),
       fixedPolicy,
       limits: { queue, running, maxNewTokens, maxPromptTokens },
       log: stderr.isTTY && stdout.isTTY ? warningsOf(stdout) : stdout,
