@@ -3,6 +3,7 @@ import type { OptionValues, Option, Registry } from '@kv/core';
 import { schemas } from '@kv/engine';
 import type { Model } from '@kv/models';
 import type { DestinationStream } from 'pino';
+import type { ConversationPlace } from './run/conversation-store.ts';
 
 const { CACHE, CHAT_TEMPLATE_KWARGS, GENERATE } = schemas;
 const bytes = (fallback: number, says: string): Option<number> =>
@@ -46,7 +47,7 @@ export const POLICY = {
 export const SERVER = {
   model: required(object<Model>('a loaded model', 'What answers.')),
   name: required(text('', 'a name', 'What /v1/models calls it.')),
-  memory: required(bytes(2 ** 31, 'Bytes of all caches, prefixes, scratch and requests; weights are not counted.')),
+  memory: required(bytes(2 ** 31, 'Bytes of all caches, conversations, scratch and requests; weights are not counted.')),
   ...POLICY,
   cache: { ...CACHE, otherwise: "the model's" },
   chatTemplateKwargs: {
@@ -55,6 +56,13 @@ export const SERVER = {
   },
   fixedPolicy: flag(false, `Refuse requests that ask for another ${Object.keys(POLICY).join(', ')}.`),
   registry: required(object<Registry>('a registry such as `catalogue`', 'What policies of requests may name.')),
+  conversations: {
+    ...object<ConversationPlace>(
+      'a folder with its bounds { folder, bytes, age }, or a store { get, put, delete }',
+      'Where caches of conversations are written after each answer, to go on from when memory had no room for them or the server was started again. A folder holds at most `bytes` bytes (4 GiB), of files used in the last `age` milliseconds (a week).',
+    ),
+    otherwise: 'what memory has no room for is read again',
+  },
   keys: {
     ...value('keys', 'Of which every request must bring one.', (x): x is readonly string[] => Array.isArray(x)),
     otherwise: 'only loopback is listened on',

@@ -11,7 +11,7 @@ import { LIMITS, SERVER } from './options.ts';
 import type { ServerOptions } from './options.ts';
 import { answerLimitsOf, clientRegistry, sequencePolicyOf } from './protocol/request.ts';
 import { chatPrompt, completionPrompts } from './protocol/prompt.ts';
-import type { PromptTokens } from './protocol/prompt.ts';
+import type { ChatPrompt, PromptTokens } from './protocol/prompt.ts';
 import { Refusal } from './protocol/refusal.ts';
 import { TextReader, tooLong } from './protocol/text-reader.ts';
 import type { PromptLimits } from './protocol/text-reader.ts';
@@ -21,10 +21,11 @@ import { streamedAnswer, wholeAnswer } from './http/answer.ts';
 import type { ResponseSource } from './http/answer.ts';
 import { goneSignal } from './http/disconnect-signal.ts';
 import { keyCheck } from './http/keys.ts';
-import { createMetrics, memoryOf } from './http/metrics.ts';
+import { conversationsOf, createMetrics, memoryOf } from './http/metrics.ts';
 import { PAGE, PAGE_HEADERS } from './http/page.ts';
 import { answerErrors, expectHeaders, pathOf, readJson, refusalFor } from './http/requests.ts';
 import type { JobEvent } from './run/job.ts';
+import { storeOf } from './run/conversation-store.ts';
 import { textBytes } from './run/memory-estimate.ts';
 import { Scheduler } from './run/scheduler.ts';
 
@@ -54,7 +55,7 @@ const OPEN = new Set([...Object.keys(PAGE), '/health']);
  * ```
  */
 export function createServer(options: ServerOptions): Server {
-  const { name, memory, budget, block, every, chatTemplateKwargs, fixedPolicy, keys, redact, ...given } = settleOwn(
+  const { name, memory, budget, block, every, chatTemplateKwargs, fixedPolicy, keys, redact, conversations, ...given } = settleOwn(
       'createServer',
       SERVER,
       options,
@@ -73,7 +74,14 @@ export function createServer(options: ServerOptions): Server {
     given.log ?? pino.destination(1),
   );
   const metrics = createMetrics((cause) => log.error({ err: cause }, 'a request failed')),
-    scheduler = new Scheduler(model, { memory, queue, running, part, ahead, readerMs, requestMs }, metrics.observed),
+    scheduler = new Scheduler(
+      model,
+      { memory, queue, running, part, ahead, readerMs, requestMs, conversations: storeOf(conversations) },
+      {
+        ...metrics.observed,
+        storeFailed: (cause) => log.warn({ err: cause }, 'a stored conversation could not be used: it is read again'),
+      },
+    ),
     defaults = { policy, budget, block, every, fixed: fixedPolicy, registry: clientRegistry(given.registry) };
   if (chatTemplateKwargs && !model.chatTemplate?.())
     throw new KvError('chatTemplateKwargs', `expected a model with a chat template, got ${model.name}`);
@@ -178,6 +186,7 @@ export function createServer(options: ServerOptions): Server {
     cache,
     prompts: scheduler.counts,
     memory: memoryOf(scheduler),
+    conversations: conversationsOf(scheduler),
     weights: model.weightBytes,
   }));
   const listed = { id: name, object: 'model', created: Math.floor(Date.now() / 1000), owned_by: 'kv' };
@@ -192,7 +201,7 @@ export function createServer(options: ServerOptions): Server {
     request: FastifyRequest,
     reply: FastifyReply,
     body: CommonRequest,
-    read: (limits: PromptLimits) => Promise<readonly (PromptTokens & { readonly stop?: readonly string[] })[]>,
+    read: (limits: PromptLimits) => Promise<readonly (PromptTokens & Partial<ChatPrompt>)[]>,
     { kind, logprobs, echo = false }: { kind: ResponseSource['kind']; logprobs: number | undefined; echo?: boolean },
   ): Promise<unknown> => {
     expectModel(body.model, name);
@@ -203,7 +212,7 @@ export function createServer(options: ServerOptions): Server {
       gone = goneSignal(request, reply),
       most = limits.maxNewTokens ?? maxPositions,
       answerLimits = answerLimitsOf(body, kind === 'chat' ? 256 : 16, most),
-      evicts = sequencePolicy.policy?.evicts === true && sequencePolicy.block !== undefined;
+      evicts = sequencePolicy.policy?.evicts === true; // a conversation may be longer than the context
     scheduler.expectRoom();
     // releases the body's reservation before waiting for anything else
     const prompts = await read({
@@ -212,7 +221,7 @@ export function createServer(options: ServerOptions): Server {
         : { tokens: maxPositions, of: `the model's context of ${maxPositions} tokens` }),
       signal: gone,
     }).finally(() => letGo(request));
-    const asked = prompts.map(({ ids, text, stop = [] }) => {
+    const asked = prompts.map(({ ids, text, stop = [], turns }) => {
       const room = evicts ? most : maxPositions - ids.length;
       if (room === 0) throw tooLong(ids.length, `the model's context of ${maxPositions} tokens and leave room`);
       const decoder = model.tokenizer.streamDecoder(),
@@ -221,9 +230,10 @@ export function createServer(options: ServerOptions): Server {
         ids,
         policy: of,
         sequencePolicy,
+        turns,
         limits: {
           ...answerLimits,
-          maxNewTokens: Math.min(answerLimits.maxNewTokens, sequencePolicy.every === undefined ? room : most),
+          maxNewTokens: Math.min(answerLimits.maxNewTokens, room),
           stop: [...answerLimits.stop, ...stop],
           stopAtEos: true,
           logprobs,

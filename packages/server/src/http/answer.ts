@@ -70,7 +70,7 @@ const usageOf = (all: readonly Usage[]): object => {
     prompt_tokens: prompt,
     completion_tokens: completion,
     total_tokens: prompt + completion,
-    prompt_tokens_details: { cached_tokens: sum(all, (u) => u.cachedTokens) },
+    prompt_tokens_details: { cached_tokens: sum(all, (u) => u.tokensReused) },
     kept_slots: sum(all, (u) => u.keptSlots),
     dropped_slots: sum(all, (u) => u.droppedSlots),
     cache: {

@@ -4,6 +4,7 @@ import { schemas } from '@kv/engine';
 import type { ChatMessage, Model, RenderedChat } from '@kv/models';
 import type { ServerOptions } from '../options.ts';
 import type { ChatRequest, CompletionRequest } from './schema.ts';
+import { conversationTurns, type ConversationTurns } from '../run/conversation-turns.ts';
 import { conversation } from './conversation.ts';
 import { Refusal } from './refusal.ts';
 import { tooLong, type PromptLimits, type PromptText, type TextReader } from './text-reader.ts';
@@ -41,6 +42,7 @@ export async function completionPrompts(
 /** A tokenized conversation, with the stop texts of a model that has no end-of-turn token. */
 export interface ChatPrompt extends PromptTokens {
   readonly stop: readonly string[];
+  readonly turns: ConversationTurns;
 }
 
 /**
@@ -70,7 +72,13 @@ export async function chatPrompt(
     'messages',
   );
   if (ids.length === 0) throw new Refusal("'messages' must have at least one token, got none", { param: 'messages' });
-  return { ids, stop: template ? [] : ['\n'] };
+  const turns = conversationTurns(messages, {
+    render: template && ((given) => template.render(given, { variables })),
+    lines,
+    given: variables,
+    read: (rest) => reader.read(rendered(rest), limits, 'messages'),
+  });
+  return { ids, stop: template ? [] : ['\n'], turns };
 }
 
 type TemplateVariables = NonNullable<ServerOptions['chatTemplateKwargs']>;

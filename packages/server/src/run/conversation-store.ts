@@ -17,6 +17,16 @@ export interface ConversationStore {
   readonly held?: { readonly bytes: number; readonly entries: number };
 }
 
+/** Where a server keeps conversations: a store, or a folder with its bounds. */
+export type ConversationPlace = ConversationStore | ({ readonly folder: string } & Partial<FolderBounds>);
+
+/** Returns the store of a place. */
+export function storeOf(place: ConversationPlace | undefined): ConversationStore | undefined {
+  if (!place || !('folder' in place)) return place;
+  const { folder, bytes = 2 ** 32, age = 7 * 24 * 3_600_000 } = place;
+  return new ConversationFolder(folder, { bytes, age });
+}
+
 /** Bounds of a folder of conversations. */
 export interface FolderBounds {
   /** Bytes of all files; the least recently used are deleted first. */

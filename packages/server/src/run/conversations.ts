@@ -1,0 +1,323 @@
+import { createHash } from 'node:crypto';
+import { isLong, longestPrefix } from '@kv/engine';
+import type { Model, Sequence } from '@kv/models';
+import type { ConversationStore } from './conversation-store.ts';
+import type { ConversationStart, ConversationTurns } from './conversation-turns.ts';
+import type { SequenceRequest } from './job.ts';
+import { loadConversation, saveConversation, seal, type ConversationCache } from './saved-conversation.ts';
+import type { SequencePolicy } from './sequence-policy.ts';
+
+/** A conversation's cache that stays after an answer. */
+export interface KeptConversation extends ConversationCache {
+  /** What it is found by. */
+  readonly names: readonly string[];
+  readonly bytes: number;
+  /** Where it ends, for one that was given as ids. */
+  readonly end?: { readonly key: string; readonly at: number } | undefined;
+  /** Whether its cache is no longer here. */
+  gone: boolean;
+  /** The state that it went on from. */
+  parent?: KeptConversation | undefined;
+}
+
+/** Where the conversation lies that a request goes on from. */
+export interface FoundConversation {
+  readonly name: string;
+  /** Absent where the ids of the request say what follows. */
+  readonly start?: ConversationStart;
+  /** In memory, or else the bytes from a store. */
+  readonly kept?: KeptConversation;
+  readonly file?: Uint8Array;
+}
+
+/** What happened to conversations. */
+export interface ConversationCounts {
+  /** Requests that went on from a cache, those of them for which one was loaded, and those that were read again. */
+  continued: number;
+  loaded: number;
+  reread: number;
+  /** Caches written, damaged or failed files, and caches that memory had no room for. */
+  written: number;
+  failed: number;
+  dropped: number;
+}
+
+/** How many earlier states of a request are looked for in a store, the latest first. */
+const LOOKED_FOR = 4;
+/** The most bytes that wait to be written, beyond one conversation. */
+const WRITING = 2 ** 26;
+
+/**
+ * The caches that stay after their answers, the least recently used first. A request that continues a conversation goes
+ * on from its cache, whatever that has evicted; any other prompt may begin with a copy of a cache that has evicted nothing
+ * and is read alike. A conversation is found by a name, which follows from all that the model was given and has answered,
+ * and from the policy: never by a part of it.
+ */
+export class Conversations {
+  readonly counts: ConversationCounts = { continued: 0, loaded: 0, reread: 0, written: 0, failed: 0, dropped: 0 };
+  readonly #model: Model;
+  readonly #store: ConversationStore | undefined;
+  readonly #failed: (cause: unknown) => void;
+  readonly #kept = new Set<KeptConversation>();
+  readonly #named = new Map<string, KeptConversation>();
+  /** Numbers of tokens after which conversations given as ids end, by policy. */
+  readonly #ends = new Map<string, Map<number, number>>();
+  /** What is not written yet. */
+  readonly #unwritten = new Set<KeptConversation>();
+  /** Files on their way to the store, by name. */
+  readonly #writing = new Map<string, Uint8Array>();
+  #puts: Promise<unknown> = Promise.resolve();
+  #bytes = 0;
+  #writingBytes = 0;
+
+  /** @param failed is told of a store that fails, and of damaged files */
+  constructor(model: Model, store: ConversationStore | undefined, failed: (cause: unknown) => void = () => {}) {
+    [this.#model, this.#store] = [model, store];
+    this.#failed = (cause) => {
+      this.counts.failed++;
+      failed(cause);
+    };
+  }
+
+  /** Bytes of the caches kept. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+  /** Caches in memory, and what the store holds. */
+  get held(): { readonly kept: number; readonly writing: number; readonly stored?: { readonly bytes: number; readonly entries: number } } {
+    const stored = this.#store?.held;
+    return { kept: this.#kept.size, writing: this.#writingBytes, ...(stored && { stored }) };
+  }
+
+  /** Returns the names that the states have which a request may go on from, the latest first. */
+  #startsOf({ turns, ids, sequencePolicy }: SequenceRequest): readonly Pick<FoundConversation, 'name' | 'start'>[] {
+    const key = keyOf(this.#model, sequencePolicy);
+    if (turns) return turns.starts.map((start) => ({ name: nameOf(key, start.digest), start }));
+    const ends = [...(this.#ends.get(key)?.keys() ?? [])].filter((end) => end < ids.length).sort((a, b) => a - b);
+    return idDigests(ids, ends)
+      .map((digest) => ({ name: nameOf(key, digest) }))
+      .reverse();
+  }
+
+  /** Returns the conversation in memory that a request goes on from. */
+  find(request: SequenceRequest): FoundConversation | undefined {
+    for (const each of this.#startsOf(request)) {
+      const kept = this.#named.get(each.name);
+      if (kept && this.#fits(kept, request)) return { ...each, kept };
+    }
+    return undefined;
+  }
+
+  /** Returns the cache of a conversation whose last message is an answer, if it is in memory. */
+  of({ whole }: ConversationTurns, sequencePolicy: SequencePolicy): Sequence | undefined {
+    return this.#named.get(nameOf(keyOf(this.#model, sequencePolicy), whole))?.sequence;
+  }
+
+  /** Whether one may be found in the store. */
+  maybeStored({ turns, sequencePolicy }: SequenceRequest): boolean {
+    return this.#store !== undefined && (turns?.starts.length ?? 0) > 0 && isStorable(sequencePolicy);
+  }
+
+  /** Looks in memory for the conversation that a request goes on from, then in the store. */
+  async look(request: SequenceRequest): Promise<FoundConversation | undefined> {
+    const found = this.find(request);
+    if (found || !this.maybeStored(request)) return found;
+    for (const each of this.#startsOf(request).slice(0, LOOKED_FOR))
+      try {
+        const file = this.#writing.get(each.name) ?? (await this.#store?.get(each.name));
+        if (file) return { ...each, file };
+      } catch (cause) {
+        this.#failed(cause);
+      }
+    return undefined;
+  }
+
+  /** Loads what `look` has found in the store into memory; undefined for a file that is damaged. */
+  async load(
+    { name, file }: FoundConversation,
+    request: SequenceRequest,
+    mostOperations: number,
+  ): Promise<KeptConversation | undefined> {
+    if (!file) return undefined;
+    try {
+      const { policy } = request,
+        cache = await loadConversation(this.#model, name, file, { policy, mostOperations }),
+        kept = this.#add(cache, [name]);
+      this.counts.loaded++;
+      if (this.#fits(kept, request)) return kept;
+    } catch (cause) {
+      this.#failed(cause);
+      this.#store?.delete(name).catch(this.#failed);
+    }
+    return undefined;
+  }
+
+  /** Takes a conversation for a request: a copy, with itself kept for another branch, or else itself. */
+  take(kept: KeptConversation, copy: boolean): Sequence {
+    this.counts.continued++;
+    this.#touch(kept);
+    if (copy) return kept.sequence.fork();
+    this.#forget(kept);
+    kept.sequence.memory.ledger.forgetPeaks();
+    return kept.sequence;
+  }
+
+  /** Returns a copy of the longest cache that a prompt may begin with, as `longestPrefix` has it. */
+  prefix(ids: readonly number[], part: number): { readonly sequence: Sequence; readonly inParts: number } | undefined {
+    const found = longestPrefix(this.#kept, ids, part);
+    if (!found) return undefined;
+    this.#touch(found.of);
+    return { sequence: found.of.sequence.fork(found.shared), inParts: found.shared };
+  }
+
+  /**
+   * Keeps the cache of an answer, in place of the state before the one that it went on from, and of that too where its
+   * own cache can be cut back to it.
+   * @param text of the answer
+   */
+  keep(cache: ConversationCache, request: SequenceRequest, text: string | undefined, parent?: KeptConversation): void {
+    const { turns, sequencePolicy } = request,
+      key = keyOf(this.#model, sequencePolicy),
+      { sequence } = cache,
+      fed = sequence.progress.text.ids,
+      digests = turns ? (text === undefined ? [] : turns.after(text)) : idDigests(fed, [fed.length]);
+    const kept = this.#add(
+      cache,
+      digests.map((digest) => nameOf(key, digest)),
+      turns ? undefined : { key, at: fed.length },
+    );
+    kept.parent = parent;
+    if (turns && this.#store && kept.names.length > 0 && isStorable(sequencePolicy)) this.#unwritten.add(kept);
+    if (!parent) return;
+    const { parent: before } = parent;
+    parent.parent = undefined;
+    if (before) {
+      this.#drop(before);
+      if (this.#store && isStorable(sequencePolicy))
+        for (const name of before.names) this.#store.delete(name).catch(this.#failed);
+    }
+    const { length } = parent.sequence.progress;
+    if (!parent.gone && sequence.memory.cut(length) === length) this.#drop(parent);
+  }
+
+  /** Drops the least recently used caches until at most this many bytes are kept. */
+  shrink(most: number): void {
+    for (const kept of this.#kept) {
+      if (this.#bytes <= most) return;
+      this.counts.dropped++;
+      this.#drop(kept);
+    }
+  }
+
+  /** Copies what is not written yet, and begins to write the copies; `all` waits for room to write. */
+  async write(all = false): Promise<void> {
+    for (const kept of this.#unwritten) {
+      if (this.#writingBytes > 0 && this.#writingBytes + kept.bytes > WRITING) {
+        if (!all) return;
+        await this.#puts;
+      }
+      this.#unwritten.delete(kept);
+      try {
+        const file = await saveConversation(kept.names, kept);
+        this.#puts = Promise.allSettled([this.#puts, this.#put(kept.names, file)]);
+      } catch (cause) {
+        this.#failed(cause);
+      }
+    }
+    if (all) await this.#puts;
+  }
+
+  destroy(): void {
+    for (const kept of this.#kept) this.#drop(kept);
+  }
+
+  async #put(names: readonly string[], file: Uint8Array<ArrayBuffer>): Promise<void> {
+    this.#writingBytes += file.length;
+    try {
+      await seal(file);
+      for (const name of names) this.#writing.set(name, file);
+      for (const name of names) await this.#store?.put(name, file);
+      this.counts.written++;
+    } catch (cause) {
+      this.#failed(cause);
+    } finally {
+      for (const name of names) if (this.#writing.get(name) === file) this.#writing.delete(name);
+      this.#writingBytes -= file.length;
+    }
+  }
+
+  /** Whether keys of a kept cache are rotated as those of the whole prompt would be. */
+  #fits({ sequence: { progress } }: KeptConversation, { ids }: SequenceRequest): boolean {
+    return isLong(this.#model, progress.rotaryLength) === isLong(this.#model, ids.length);
+  }
+
+  #add(cache: ConversationCache, names: readonly string[], end?: KeptConversation['end']): KeptConversation {
+    const kept: KeptConversation = { ...cache, names, end, bytes: cache.sequence.memory.ledger.allocated, gone: false };
+    for (const name of names) {
+      const before = this.#named.get(name);
+      if (before) this.#drop(before); // the same conversation, read another time
+      this.#named.set(name, kept);
+    }
+    this.#kept.add(kept);
+    this.#bytes += kept.bytes;
+    this.#count(end, 1);
+    return kept;
+  }
+
+  #touch(kept: KeptConversation): void {
+    if (this.#kept.delete(kept)) this.#kept.add(kept);
+  }
+
+  #drop(kept: KeptConversation): void {
+    if (kept.gone) return;
+    this.#forget(kept);
+    kept.sequence.destroy();
+  }
+
+  #forget(kept: KeptConversation): void {
+    kept.gone = true;
+    this.#kept.delete(kept);
+    this.#unwritten.delete(kept);
+    this.#bytes -= kept.bytes;
+    this.#count(kept.end, -1);
+    for (const name of kept.names) if (this.#named.get(name) === kept) this.#named.delete(name);
+  }
+
+  /** Counts a conversation that ends at some token. */
+  #count(end: KeptConversation['end'], by: number): void {
+    if (!end) return;
+    const { key, at } = end,
+      ends = this.#ends.get(key) ?? new Map<number, number>(),
+      count = (ends.get(at) ?? 0) + by;
+    if (count > 0) ends.set(at, count);
+    else ends.delete(at);
+    if (ends.size > 0) this.#ends.set(key, ends);
+    else this.#ends.delete(key);
+  }
+}
+
+/** Whether a saved cache holds all that a policy reads of the past. */
+const isStorable = ({ policy }: SequencePolicy): boolean =>
+  ![...(policy?.needs ?? []), ...[...(policy?.hooks('view') ?? []), ...(policy?.hooks('step') ?? [])].flatMap(({ needs }) => needs)].some(
+    (signal) => signal.hidden,
+  );
+
+/** What conversations must have in common to go on from one another. */
+const keyOf = (
+  { fingerprint, cacheForm }: Pick<Model, 'fingerprint' | 'cacheForm'>,
+  { policy, budget, block, every }: SequencePolicy,
+): string => JSON.stringify([fingerprint, cacheForm, policy?.label ?? '', budget ?? null, block ?? null, every ?? null]);
+
+/** Returns the name of a conversation under a policy: 64 hexadecimal digits. */
+const nameOf = (key: string, digest: string): string => createHash('sha256').update(`${key}\n${digest}`).digest('hex');
+
+/** Returns the digests of the first `ends[i]` ids, which ascend. */
+function idDigests(ids: readonly number[], ends: readonly number[]): string[] {
+  const hash = createHash('sha256');
+  let at = 0;
+  return ends.map((end) => {
+    hash.update(Uint32Array.from(ids.slice(at, end)));
+    at = end;
+    return `${end} ids ${hash.copy().digest('hex')}`;
+  });
+}
