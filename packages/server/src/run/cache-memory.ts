@@ -52,9 +52,9 @@ export class CacheMemory {
    * there never are that many
    */
   needOf(request: SequenceRequest, from?: Job['from']): number {
-    const { progress, memory } = from?.kept.sequence ?? {},
-      held = progress && memory && { length: progress.length, slots: memory.slots.longest },
-      need = Math.max(from?.kept.bytes ?? 0, requestBytes(request, this.#model, (from ?? request).ids.length, held));
+    const { kept, length = 0 } = from?.state ?? {},
+      held = kept && { length, slots: Math.min(length, kept.sequence.memory.slots.longest) },
+      need = Math.max(kept?.bytes ?? 0, requestBytes(request, this.#model, (from ?? request).ids.length, held));
     if (need <= this.pool.limit) return need;
     throw new Refusal(
       `the prompt and its answers may need ${need + this.scratch} bytes of cache, more than all of the ${this.#options.memory} that there are: ask for fewer tokens, or a smaller budget with a block`,
@@ -76,9 +76,10 @@ export class CacheMemory {
     }
     if (bytes > pool.free) return false;
     conversations.shrink(pool.free - bytes);
-    const kept = await conversations.load(found, request, MOST_OPERATIONS);
+    const { name, start } = found,
+      state = await conversations.load(found, request, MOST_OPERATIONS);
     pool.note();
-    if (kept) job.found = { name: found.name, ...(found.start && { start: found.start }), kept };
+    if (state) job.found = { name, ...(start && { start }), state };
     else delete job.found;
     return true;
   }
@@ -90,13 +91,19 @@ export class CacheMemory {
       { part } = this.#options,
       { pool, conversations } = this;
     if (from) {
-      const { kept } = from,
-        sequence = conversations.take(kept, pool.free - need >= kept.bytes);
-      job.inParts = kept.inParts;
+      const { state } = from,
+        { kept, length } = state,
+        whole = length === kept.sequence.progress.length;
+      job.inParts = Math.min(length, kept.inParts);
+      conversations.touch(kept);
+      if (whole) job.parent = kept;
+      const moved = whole && pool.free - need < kept.bytes ? conversations.move(kept) : undefined;
       pool.take(need);
-      return sequence;
-    }
-    pool.take(need);
+      if (moved) return moved;
+      if (!kept.gone) return conversations.copy(state);
+      delete job.from;
+      delete job.parent; // there was no room for a copy of what goes on longer: the prompt is read again
+    } else pool.take(need);
     const alone = scorePrompt === undefined && startsFromPrefix(sequencePolicy, part),
       prefix = alone ? conversations.prefix(ids, part) : undefined,
       block = sequencePolicy.block ?? sequencePolicy.policy?.hooks('cadence')[0]?.block;
@@ -151,7 +158,7 @@ export class CacheMemory {
   }
 
   /** Releases an answer's reservation; its cache stays as a conversation if `keep` and it fits. */
-  releaseAnswer(choice: AnswerChoice, { request, inParts = 0, from }: Job, keep: boolean): void {
+  releaseAnswer(choice: AnswerChoice, { request, inParts = 0, parent }: Job, keep: boolean): void {
     const { sequence, promised } = choice,
       { pool, conversations } = this;
     pool.give(promised);
@@ -161,7 +168,7 @@ export class CacheMemory {
     }
     const end = choice.end(request.turns?.tails ?? []),
       cache = { sequence, inParts, ...(end ?? { unread: [], tail: '' }) };
-    conversations.keep(cache, request, end && choice.text, from?.kept);
+    conversations.keep(cache, request, end && choice.text, parent);
     conversations.shrink(pool.free);
     pool.note();
   }

@@ -7,10 +7,18 @@ import type { SequenceRequest } from './job.ts';
 import { loadConversation, saveConversation, seal, type ConversationCache } from './saved-conversation.ts';
 import type { SequencePolicy } from './sequence-policy.ts';
 
-/** A conversation's cache that stays after an answer. */
+/** A conversation after one of its answers, within a cache that may go further. */
+export interface ConversationState extends Pick<ConversationCache, 'unread' | 'tail'> {
+  readonly kept: KeptConversation;
+  /** Tokens that the cache held then. */
+  readonly length: number;
+}
+
+/** A cache that stays after an answer. */
 export interface KeptConversation extends ConversationCache {
-  /** What it is found by. */
+  /** The names of its end, and all states that it can be cut back to, by name. */
   readonly names: readonly string[];
+  readonly states: Map<string, ConversationState>;
   readonly bytes: number;
   /** Where it ends, for one that was given as ids. */
   readonly end?: { readonly key: string; readonly at: number } | undefined;
@@ -26,7 +34,7 @@ export interface FoundConversation {
   /** Absent where the ids of the request say what follows. */
   readonly start?: ConversationStart;
   /** In memory, or else the bytes from a store. */
-  readonly kept?: KeptConversation;
+  readonly state?: ConversationState;
   readonly file?: Uint8Array;
 }
 
@@ -59,7 +67,7 @@ export class Conversations {
   readonly #store: ConversationStore | undefined;
   readonly #failed: (cause: unknown) => void;
   readonly #kept = new Set<KeptConversation>();
-  readonly #named = new Map<string, KeptConversation>();
+  readonly #named = new Map<string, ConversationState>();
   /** Numbers of tokens after which conversations given as ids end, by policy. */
   readonly #ends = new Map<string, Map<number, number>>();
   /** What is not written yet. */
@@ -102,15 +110,16 @@ export class Conversations {
   /** Returns the conversation in memory that a request goes on from. */
   find(request: SequenceRequest): FoundConversation | undefined {
     for (const each of this.#startsOf(request)) {
-      const kept = this.#named.get(each.name);
-      if (kept && this.#fits(kept, request)) return { ...each, kept };
+      const state = this.#named.get(each.name);
+      if (state && this.#fits(state.kept, request)) return { ...each, state };
     }
     return undefined;
   }
 
   /** Returns the cache of a conversation whose last message is an answer, if it is in memory. */
   of({ whole }: ConversationTurns, sequencePolicy: SequencePolicy): Sequence | undefined {
-    return this.#named.get(nameOf(keyOf(this.#model, sequencePolicy), whole))?.sequence;
+    const { kept, length } = this.#named.get(nameOf(keyOf(this.#model, sequencePolicy), whole)) ?? {};
+    return kept?.sequence.progress.length === length ? kept?.sequence : undefined;
   }
 
   /** Whether one may be found in the store. */
@@ -137,14 +146,14 @@ export class Conversations {
     { name, file }: FoundConversation,
     request: SequenceRequest,
     mostOperations: number,
-  ): Promise<KeptConversation | undefined> {
+  ): Promise<ConversationState | undefined> {
     if (!file) return undefined;
     try {
       const { policy } = request,
         cache = await loadConversation(this.#model, name, file, { policy, mostOperations }),
         kept = this.#add(cache, [name]);
       this.counts.loaded++;
-      if (this.#fits(kept, request)) return kept;
+      if (this.#fits(kept, request)) return this.#named.get(name);
     } catch (cause) {
       this.#failed(cause);
       this.#store?.delete(name).catch(this.#failed);
@@ -152,11 +161,20 @@ export class Conversations {
     return undefined;
   }
 
-  /** Takes a conversation for a request: a copy, with itself kept for another branch, or else itself. */
-  take(kept: KeptConversation, copy: boolean): Sequence {
+  /** Marks a cache as used most recently. */
+  touch(kept: KeptConversation): void {
+    if (this.#kept.delete(kept)) this.#kept.add(kept);
+  }
+
+  /** Returns a copy of a state, whose cache stays for other branches. */
+  copy({ kept: { sequence }, length }: ConversationState): Sequence {
     this.counts.continued++;
-    this.#touch(kept);
-    if (copy) return kept.sequence.fork();
+    return sequence.fork(length < sequence.progress.length ? length : undefined);
+  }
+
+  /** Takes a cache out, to go on from its end. */
+  move(kept: KeptConversation): Sequence {
+    this.counts.continued++;
     this.#forget(kept);
     kept.sequence.memory.ledger.forgetPeaks();
     return kept.sequence;
@@ -166,14 +184,15 @@ export class Conversations {
   prefix(ids: readonly number[], part: number): { readonly sequence: Sequence; readonly inParts: number } | undefined {
     const found = longestPrefix(this.#kept, ids, part);
     if (!found) return undefined;
-    this.#touch(found.of);
+    this.touch(found.of);
     return { sequence: found.of.sequence.fork(found.shared), inParts: found.shared };
   }
 
   /**
-   * Keeps the cache of an answer, in place of the state before the one that it went on from, and of that too where its
-   * own cache can be cut back to it.
-   * @param text of the answer
+   * Keeps the cache of an answer, in place of the one before that which it went on from, and of that too where it can be
+   * cut back to it.
+   * @param parent the one at whose end it began
+   * @param text of the answer; absent where the cache holds another
    */
   keep(cache: ConversationCache, request: SequenceRequest, text: string | undefined, parent?: KeptConversation): void {
     const { turns, sequencePolicy } = request,
@@ -181,12 +200,12 @@ export class Conversations {
       { sequence } = cache,
       fed = sequence.progress.text.ids,
       digests = turns ? (text === undefined ? [] : turns.after(text)) : idDigests(fed, [fed.length]);
-    const kept = this.#add(
-      cache,
-      digests.map((digest) => nameOf(key, digest)),
-      turns ? undefined : { key, at: fed.length },
-    );
+    const names = digests.map((digest) => nameOf(key, digest)),
+      same = names.flatMap((name) => this.#named.get(name)?.kept ?? []), // the same conversation, read another time
+      kept = this.#add(cache, names, turns ? undefined : { key, at: fed.length });
     kept.parent = parent;
+    // of a policy that evicts, events count what was generated, which a cut copy has lost
+    if (!sequencePolicy.policy?.evicts) for (const each of parent ? [...same, parent] : same) this.#adopt(kept, each);
     if (turns && this.#store && kept.names.length > 0 && isStorable(sequencePolicy)) this.#unwritten.add(kept);
     if (!parent) return;
     const { parent: before } = parent;
@@ -196,8 +215,16 @@ export class Conversations {
       if (this.#store && isStorable(sequencePolicy))
         for (const name of before.names) this.#store.delete(name).catch(this.#failed);
     }
-    const { length } = parent.sequence.progress;
-    if (!parent.gone && sequence.memory.cut(length) === length) this.#drop(parent);
+  }
+
+  /** Replaces a cache by one that can be cut back to its end, and to the states before. */
+  #adopt(kept: KeptConversation, other: KeptConversation): void {
+    const { memory, progress } = kept.sequence,
+      { length } = other.sequence.progress;
+    if (memory.cut(length) !== length || !begins(other.sequence.progress.text.ids, progress.text.ids)) return;
+    this.#drop(other);
+    for (const [name, state] of other.states)
+      if (memory.cut(state.length) === state.length && !this.#named.has(name)) this.#name(name, { ...state, kept });
   }
 
   /** Drops the least recently used caches until at most this many bytes are kept. */
@@ -252,11 +279,14 @@ export class Conversations {
   }
 
   #add(cache: ConversationCache, names: readonly string[], end?: KeptConversation['end']): KeptConversation {
-    const kept: KeptConversation = { ...cache, names, end, bytes: cache.sequence.memory.ledger.allocated, gone: false };
+    const { unread, tail, sequence } = cache,
+      { length } = sequence.progress,
+      bytes = sequence.memory.ledger.allocated,
+      kept: KeptConversation = { ...cache, names, states: new Map(), end, bytes, gone: false };
     for (const name of names) {
-      const before = this.#named.get(name);
-      if (before) this.#drop(before); // the same conversation, read another time
-      this.#named.set(name, kept);
+      const { kept: before, length: at } = this.#named.get(name) ?? {};
+      if (before?.sequence.progress.length === at) this.#drop(before);
+      this.#name(name, { kept, length, unread, tail });
     }
     this.#kept.add(kept);
     this.#bytes += kept.bytes;
@@ -264,12 +294,13 @@ export class Conversations {
     return kept;
   }
 
-  #touch(kept: KeptConversation): void {
-    if (this.#kept.delete(kept)) this.#kept.add(kept);
+  #name(name: string, state: ConversationState): void {
+    this.#named.set(name, state);
+    state.kept.states.set(name, state);
   }
 
-  #drop(kept: KeptConversation): void {
-    if (kept.gone) return;
+  #drop(kept: KeptConversation | undefined): void {
+    if (!kept || kept.gone) return;
     this.#forget(kept);
     kept.sequence.destroy();
   }
@@ -280,7 +311,7 @@ export class Conversations {
     this.#unwritten.delete(kept);
     this.#bytes -= kept.bytes;
     this.#count(kept.end, -1);
-    for (const name of kept.names) if (this.#named.get(name) === kept) this.#named.delete(name);
+    for (const [name, state] of kept.states) if (this.#named.get(name) === state) this.#named.delete(name);
   }
 
   /** Counts a conversation that ends at some token. */
@@ -295,6 +326,9 @@ export class Conversations {
     else this.#ends.delete(key);
   }
 }
+
+/** Whether these ids are the first of others. */
+const begins = (ids: readonly number[], others: readonly number[]): boolean => ids.every((id, i) => id === others[i]);
 
 /** Whether a saved cache holds all that a policy reads of the past. */
 const isStorable = ({ policy }: SequencePolicy): boolean =>

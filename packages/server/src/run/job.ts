@@ -3,7 +3,7 @@ import type { Policy } from '@kv/core';
 import type { ScoredToken } from '../protocol/logprobs.ts';
 import type { Channel } from './channel.ts';
 import type { AnswerLimits, AnswerChoice, TokenEvent } from './answer-choice.ts';
-import type { FoundConversation, KeptConversation } from './conversations.ts';
+import type { ConversationState, FoundConversation, KeptConversation } from './conversations.ts';
 import type { ConversationStore } from './conversation-store.ts';
 import type { ConversationTurns } from './conversation-turns.ts';
 import type { SequencePolicy } from './sequence-policy.ts';
@@ -73,7 +73,9 @@ export interface Job {
   found?: FoundConversation | undefined;
   looking?: 'now' | 'done';
   /** The conversation, and the tokens that follow it. */
-  from?: { readonly kept: KeptConversation; readonly ids: readonly number[] };
+  from?: { readonly state: ConversationState; readonly ids: readonly number[] };
+  /** The cache at whose end it began. */
+  parent?: KeptConversation | undefined;
   sequence?: Sequence;
   /** Tokens of its sequence once its prompt is read. */
   length?: number;

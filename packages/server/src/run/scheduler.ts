@@ -177,7 +177,7 @@ export class Scheduler {
   async #looked(job: Job): Promise<boolean> {
     const { request, found, from } = job,
       { conversations } = this.caches;
-    if (from?.kept.gone) {
+    if (from?.state.kept.gone) {
       // dropped while the job waited: looked for again
       delete job.from;
       delete job.found;
@@ -190,8 +190,8 @@ export class Scheduler {
     } else if (job.looking === 'done') return true;
     const { turns, ids } = request;
     if (!turns || turns.starts.length === 0) {
-      const { kept } = conversations.find(request) ?? {};
-      if (kept) job.from = { kept, ids: ids.slice(kept.sequence.progress.length) };
+      const { state } = conversations.find(request) ?? {};
+      if (state) job.from = { state, ids: ids.slice(state.length) };
       job.looking = 'done';
       return true;
     }
@@ -210,17 +210,18 @@ export class Scheduler {
     const found = job.found ?? (await this.caches.conversations.look(job.request));
     job.found = found;
     if (!found) this.caches.conversations.counts.reread++;
-    const { kept, start } = found ?? {};
-    if (!kept || !start) return;
-    const rest = await start.rest(kept.tail);
-    if (rest && rest.length > 0) job.from = { kept, ids: [...kept.unread, ...rest] };
+    const { state, start } = found ?? {};
+    if (!state || !start) return;
+    const rest = await start.rest(state.tail);
+    if (rest && rest.length > 0) job.from = { state, ids: [...state.unread, ...rest] };
   }
 
   #begin(job: Job): void {
-    const { request, from } = job,
+    const { request } = job,
       { policy, sequencePolicy, scorePrompt } = request,
       { block, budget } = sequencePolicy,
       sequence = this.caches.open(job),
+      { from } = job,
       reused = sequence.progress.length,
       ids = from?.ids ?? request.ids.slice(reused);
     job.sequence = sequence;

@@ -1,0 +1,280 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Chat, Sequence } from '@kv/models';
+import type { Budget } from '@kv/models';
+import fc from 'fast-check';
+import { afterAll, describe, expect, test } from 'vitest';
+import { embedded, serve } from './serve.ts';
+import type { Serving } from './serve.ts';
+
+type Message = { readonly role: string; readonly content: string };
+interface Way {
+  readonly policy?: string;
+  readonly budget?: Budget;
+  readonly block?: number;
+  readonly every?: number;
+}
+
+/** Memory that holds one conversation, and not two. */
+const SMALL = 3_900_000;
+const folders: string[] = [];
+const folder = (): string => {
+  folders.push(mkdtempSync(join(tmpdir(), 'kv-conversations-')));
+  return folders.at(-1)!;
+};
+afterAll(() => {
+  for (const each of folders) rmSync(each, { recursive: true, force: true });
+});
+
+const LINES = [
+  'The river was wide. The secret code is: XK7M9P2Q.',
+  'The boys walked to Paris, and the river was',
+  'Paris is the capital of',
+  'The password is: hunter22. The boys walked',
+  'They had walked for',
+  'The code, the river, and the wide',
+];
+const line = (turn: number): string => LINES[turn % LINES.length];
+const NEW = 6;
+
+const WAYS: readonly Way[] = [
+  {},
+  { policy: 'streaming', budget: 32 },
+  { policy: 'streaming', budget: 32, block: 8 },
+  { policy: 'snapkv(window=8)', budget: 40 },
+  { policy: 'snapkv(window=8)', budget: 40, block: 16 },
+  { policy: 'h2o', budget: 40 },
+  { policy: 'h2o', budget: 40, block: 8, every: 3 },
+  { policy: 'taFast', budget: 48 },
+  { policy: 'taFast', budget: 48, block: 8 },
+];
+
+/** Where the library stands after an answer. */
+interface Standing {
+  readonly sequence: Sequence;
+  readonly unread: readonly number[];
+  readonly tail: string;
+}
+
+/**
+ * The answers of the library's sequences, turn by turn: each goes on from where one of its own history stood, evicts what
+ * the answer had added, reads what follows, and decodes. It knows nothing of how a server finds a cache.
+ */
+class Library {
+  readonly #way: Way;
+  readonly #stood = new Map<string, Standing[]>();
+  constructor(way: Way) {
+    this.#way = way;
+  }
+
+  /**
+   * Returns the answers that are right where this many tokens were in a cache: one, unless a history was read in several
+   * ways that left as many.
+   */
+  async answers(messages: readonly Message[], reused: number): Promise<readonly string[]> {
+    const from: Standing[] = reused === 0 ? [{ sequence: new Sequence(await embedded()), unread: [], tail: '' }] : [];
+    let at = 0;
+    for (let i = messages.length - 2; i > 0 && from.length === 0; i -= 2) {
+      from.push(...this.#at(messages.slice(0, i + 1)).filter(({ sequence }) => sequence.progress.length === reused));
+      at = i + 1;
+    }
+    return Promise.all(from.map(async (each) => this.#answer(messages, each, at)));
+  }
+
+  #at(messages: readonly Message[]): Standing[] {
+    const key = JSON.stringify(messages);
+    if (!this.#stood.has(key)) this.#stood.set(key, []);
+    return this.#stood.get(key)!;
+  }
+
+  async #answer(messages: readonly Message[], { sequence: before, unread, tail }: Standing, at: number): Promise<string> {
+    const { policy, budget, block, every } = this.#way,
+      { tokenizer, config } = await embedded(),
+      whole = messages.map(({ role, content }, i) => (role === 'user' && i > 0 ? `\n${content}` : content)),
+      text = whole.slice(at).join('').slice(tail.length),
+      ids = [...unread, ...tokenizer.encode(text, { special: at === 0, untrusted: [[0, text.length]] }).ids],
+      sequence = at === 0 ? before : before.fork();
+    if (at > 0 && policy !== undefined) await sequence.evict(policy, budget!);
+    await sequence.prefill(ids, { policy, budget, block });
+    let said = '',
+      fed = '';
+    const end = (unread: readonly number[], tail: string): string => {
+      const answer = said.slice(0, said.length - tail.length);
+      this.#at([...messages, { role: 'assistant', content: answer }]).push({ sequence, unread, tail });
+      return answer;
+    };
+    for (let made = 1; ; made++) {
+      const token = await sequence.next();
+      if (config.eosIds.includes(token)) return end([], '');
+      [fed, said] = [said, said + tokenizer.decode([token])];
+      const [, ...after] = said.split('\n');
+      if (after.length > 0) {
+        if (said.endsWith('\n') && after.length === 1) return end([token], '\n');
+        const answer = said.split('\n')[0];
+        said = answer;
+        return fed === answer ? end([], '') : answer;
+      }
+      if (made === NEW) return end([token], '');
+      await sequence.step(token, every);
+    }
+  }
+
+  destroy(): void {
+    for (const { sequence } of [...this.#stood.values()].flat()) sequence.destroy();
+  }
+}
+
+/** A conversation with a server. */
+class Talk {
+  readonly messages: Message[] = [];
+  /** Tokens read and reused by each turn. */
+  readonly read: { readonly read: number; readonly reused: number }[] = [];
+  readonly #way: Way;
+  constructor(way: Way) {
+    this.#way = way;
+  }
+  async say(on: Serving, content: string): Promise<string> {
+    this.messages.push({ role: 'user', content });
+    const { status, json } = await on.post('/v1/chat/completions', {
+      messages: this.messages,
+      max_tokens: NEW,
+      temperature: 0,
+      ...this.#way,
+    });
+    expect(json.error?.message).toBe(undefined);
+    expect(status).toBe(200);
+    const { prompt_tokens: all, prompt_tokens_details: details } = json.usage;
+    this.read.push({ read: all - details.cached_tokens, reused: details.cached_tokens });
+    this.messages.push({ role: 'assistant', content: json.choices[0].message.content });
+    return json.choices[0].message.content;
+  }
+  /** Says the first line that is answered by more than the end of the line, after which `Chat` would go on. */
+  async sayMore(on: Serving, turn: number): Promise<{ readonly asked: string; readonly said: string }> {
+    for (let i = 0; ; i++) {
+      const asked = line(turn + i),
+        said = await this.say(on, asked);
+      if (said.trim() !== '') return { asked, said };
+      this.messages.splice(-2);
+    }
+  }
+}
+
+describe('a conversation goes on from its own cache', () => {
+  for (const way of WAYS)
+    test(`${way.policy ?? 'full'} ${way.block ?? 'whole'}: 12 turns are those of Chat, and only what is new is read`, async () => {
+      const on = await serve(),
+        chat = new Chat(await embedded(), { ...way, maxNewTokens: NEW }),
+        talk = new Talk(way);
+      for (let turn = 0; turn < 12; turn++) {
+        const before = chat.sequence.progress.length;
+        const { said, asked } = await talk.sayMore(on, turn),
+          { text } = await chat.send(asked);
+        expect([turn, said]).toEqual([turn, text]);
+        expect(talk.read.at(-1)).toEqual({ reused: before, read: chat.sequence.progress.promptLength - before });
+      }
+      chat.destroy();
+      await on.server.close();
+    });
+});
+
+describe('branches', () => {
+  test('a retry, another question and several answers are those of the conversation that they go on from', async () => {
+    for (const way of [{}, { policy: 'h2o', budget: 40 }, { policy: 'taFast', budget: 48, block: 8 }]) {
+      const on = await serve(),
+        talk = new Talk(way);
+      for (let turn = 0; turn < 4; turn++) await talk.say(on, line(turn));
+      const at = [...talk.messages],
+        first = await talk.say(on, line(4)),
+        again = [...talk.messages];
+      for (const [i, asked] of [line(4), line(0), line(4)].entries()) {
+        const branch = new Talk(way);
+        branch.messages.push(...at);
+        const said = await branch.say(on, asked);
+        expect(branch.read.at(-1)?.reused).toBe(talk.read.at(-1)?.reused);
+        if (i !== 1) expect(said).toBe(first);
+      }
+      const { json } = await on.post('/v1/chat/completions', {
+        ...way,
+        messages: again.slice(0, -1),
+        n: 3,
+        temperature: 0,
+        max_tokens: NEW,
+      });
+      for (const { message } of json.choices) expect(message.content).toBe(first);
+      await on.server.close();
+    }
+  });
+});
+
+describe('a folder', () => {
+  test('conversations go on after a restart, and where memory holds one of them', async () => {
+    for (const [way, memory] of [
+      [WAYS[0], SMALL],
+      [WAYS[4], 3_300_000],
+      [WAYS[6], 3_300_000],
+      [WAYS[8], 3_300_000],
+    ] as const) {
+      const conversations = { folder: folder() },
+        alone = await serve(),
+        expected = [new Talk(way), new Talk(way)];
+      for (let turn = 0; turn < 6; turn++)
+        for (const [i, talk] of expected.entries()) await talk.say(alone, line(turn + 2 * i));
+      await alone.server.close();
+      let on = await serve({ conversations, memory, limits: { part: 16, running: 1 } });
+      const talks = [new Talk(way), new Talk(way)];
+      for (let turn = 0; turn < 6; turn++) {
+        if (turn === 3) {
+          await on.server.close();
+          on = await serve({ conversations, memory, limits: { part: 16, running: 1 } });
+        }
+        for (const [i, talk] of talks.entries()) await talk.say(on, line(turn + 2 * i));
+      }
+      for (const [i, { messages, read }] of talks.entries()) {
+        expect(messages).toEqual(expected[i].messages);
+        expect(read).toEqual(expected[i].read);
+      }
+      const st = await (await fetch(`${on.url}/status`)).json();
+      console.info(JSON.stringify([st.conversations, st.memory]));
+      await on.server.close();
+    }
+  });
+});
+
+test('whatever is retried, edited or branched, each answer is that of its own turns, from where the server says it went on', async () => {
+  const step = fc.record({ node: fc.nat(), asked: fc.nat({ max: LINES.length - 1 }), restart: fc.boolean() }),
+    ways = [...WAYS, { policy: 'streaming', budget: '50%' as const, every: 4 }];
+  let continued = 0;
+  await fc.assert(
+    fc.asyncProperty(
+      fc.constantFrom(...ways),
+      fc.constantFrom(SMALL, 256 * 2 ** 20),
+      fc.array(step, { minLength: 4, maxLength: 9 }),
+      async (way, memory, steps) => {
+        const library = new Library(way),
+          options = { memory, conversations: { folder: folder() }, limits: { part: 16, running: 1 } };
+        let on = await serve(options);
+        const nodes: (readonly Message[])[] = [[]];
+        for (const { node, asked, restart } of steps) {
+          if (restart && memory === SMALL) {
+            await on.server.close();
+            on = await serve(options);
+          }
+          const talk = new Talk(way);
+          talk.messages.push(...nodes[node % nodes.length]);
+          const said = await talk.say(on, line(asked)),
+            { reused } = talk.read[0];
+          // a full cache may begin with another's prompt too, in whole parts
+          const right = await library.answers(talk.messages.slice(0, -1), way.policy === undefined ? 0 : reused);
+          expect(right).toContain(said);
+          if (reused > 0) continued++;
+          nodes.push(talk.messages);
+        }
+        library.destroy();
+        await on.server.close();
+      },
+    ),
+    { numRuns: 12, endOnFailure: true },
+  );
+  expect(continued).toBeGreaterThan(5);
+});
