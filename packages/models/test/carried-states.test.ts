@@ -3,15 +3,7 @@ import { referenceEngine, longestPrefix, slotModel, snapshotsOfPrefix, stateByte
 import { fixture } from '@kv/model-testing/fixture';
 import { relative } from '@kv/engine-testing/run';
 import { describe, expect, test } from 'vitest';
-import {
-  cpuRuntime,
-  generate,
-  loadCache,
-  loadModel,
-  saveCache,
-  Sequence,
-  type Model,
-} from '../src/index.ts';
+import { cpuRuntime, generate, loadCache, loadModel, saveCache, Sequence, type Model } from '../src/index.ts';
 
 /**
  * Numbers of each state, by model. Two layers keep slots, the others a state: 2 columns of 32 channels of a short

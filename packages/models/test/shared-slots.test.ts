@@ -3,7 +3,15 @@ import { certificates } from '@kv/certificates';
 import { matrixOf, denseRows, type Weights } from '@kv/checkpoints';
 import { compose, KvError, type Policy } from '@kv/core';
 import { compile } from '@kv/core/engine';
-import { hostRuntime, longestPrefix, referenceEngine, slotModel, stepTogether, type RunningHostModel, type Runtime } from '@kv/engine';
+import {
+  hostRuntime,
+  longestPrefix,
+  referenceEngine,
+  slotModel,
+  stepTogether,
+  type RunningHostModel,
+  type Runtime,
+} from '@kv/engine';
 import { relative } from '@kv/engine-testing/run';
 import { fixture } from '@kv/model-testing/fixture';
 import { reference, referenceJson } from '@kv/model-testing/reference';
@@ -202,9 +210,9 @@ describe('a model of which two layers keep slots and two read them', () => {
     }
     for (const [i, sequence] of together.entries()) expect(await sequence.logits()).toEqual(await alone[i].logits());
     const read = async (sequence: Sequence): Promise<Sequence> => {
-        for await (const _ of sequence.prefillParts(prompts[0].slice(sequence.progress.length), { part: 8 }));
-        return sequence;
-      };
+      for await (const _ of sequence.prefillParts(prompts[0].slice(sequence.progress.length), { part: 8 }));
+      return sequence;
+    };
     const first = await read(new Sequence(model));
     const second = first.fork(longestPrefix([{ sequence: first, inParts: 40 }], prompts[0], 8)?.shared);
     expect(second.progress.length).toBe(32);

@@ -25,7 +25,7 @@ import { conversationsOf, createMetrics, memoryOf } from './http/metrics.ts';
 import { PAGE, PAGE_HEADERS } from './http/page.ts';
 import { answerErrors, expectHeaders, pathOf, readJson, refusalFor } from './http/requests.ts';
 import type { JobEvent } from './run/job.ts';
-import { storeOf } from './run/conversation-store.ts';
+import { storeOf } from './run/conversation-folder.ts';
 import { textBytes } from './run/memory-estimate.ts';
 import { Scheduler } from './run/scheduler.ts';
 
@@ -55,11 +55,8 @@ const OPEN = new Set([...Object.keys(PAGE), '/health']);
  * ```
  */
 export function createServer(options: ServerOptions): Server {
-  const { name, memory, budget, block, every, chatTemplateKwargs, fixedPolicy, keys, redact, conversations, ...given } = settleOwn(
-      'createServer',
-      SERVER,
-      options,
-    ),
+  const { name, memory, budget, block, every, chatTemplateKwargs, fixedPolicy, keys, redact, conversations, ...given } =
+      settleOwn('createServer', SERVER, options),
     model = storedAs(given.model, given.cache),
     policy = typeof given.policy === 'string' ? parsePolicy(given.policy, given.registry) : given.policy,
     limits = settleOwn('limits', LIMITS, given.limits ?? {}),

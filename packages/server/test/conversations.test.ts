@@ -88,7 +88,11 @@ class Library {
     return this.#stood.get(key)!;
   }
 
-  async #answer(messages: readonly Message[], { sequence: before, unread, tail }: Standing, at: number): Promise<string> {
+  async #answer(
+    messages: readonly Message[],
+    { sequence: before, unread, tail }: Standing,
+    at: number,
+  ): Promise<string> {
     const { policy, budget, block, every } = this.#way,
       { tokenizer, config } = await embedded(),
       whole = messages.map(({ role, content }, i) => (role === 'user' && i > 0 ? `\n${content}` : content)),

@@ -65,7 +65,9 @@ export function templateTurns(
       const user = { role: 'user', content: message };
       if (before === '') return renderedIds(tokenizer, template.render([...start, user], { variables }));
       const earlier = [...start, { role: 'user', content: 'a' }, { role: 'assistant', content: '' }],
-        rest = afterAnswer([...earlier, user], start.length + 1, (messages) => template.render(messages, { variables }));
+        rest = afterAnswer([...earlier, user], start.length + 1, (messages) =>
+          template.render(messages, { variables }),
+        );
       if (!rest)
         throw new KvError(
           'chat template',

@@ -133,7 +133,13 @@ export function conversationsOf({ caches: { conversations } }: Scheduler): Reado
  * the most promised and kept as conversations together; and what is held now, by part and in total.
  */
 export function memoryOf({ caches: { pool, scratch, conversations, workingBytes }, sequenceBytes }: Scheduler) {
-  const held = { conversations: conversations.bytes, sequences: sequenceBytes, requests: pool.requests, working: workingBytes, writing: conversations.held.writing };
+  const held = {
+    conversations: conversations.bytes,
+    sequences: sequenceBytes,
+    requests: pool.requests,
+    working: workingBytes,
+    writing: conversations.held.writing,
+  };
   return {
     limit: pool.limit + pool.requestLimit + scratch,
     promised: pool.taken + pool.requests + scratch,

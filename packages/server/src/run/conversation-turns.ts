@@ -84,12 +84,7 @@ function afterTemplate(
 }
 
 /** Returns the lines after that of the answer in message `i`. */
-function afterLine(
-  messages: readonly ChatMessage[],
-  i: number,
-  lines: TurnText['lines'],
-  tail: string,
-): RenderedChat {
+function afterLine(messages: readonly ChatMessage[], i: number, lines: TurnText['lines'], tail: string): RenderedChat {
   const text = lines(messages).slice(lines(messages.slice(0, i + 1)).length + tail.length);
   return { text, untrusted: [[0, text.length]] };
 }

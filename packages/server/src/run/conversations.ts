@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
+import type { Policy } from '@kv/core';
 import { isLong, longestPrefix } from '@kv/engine';
 import type { Model, Sequence } from '@kv/models';
 import type { ConversationStore } from './conversation-store.ts';
 import type { ConversationStart, ConversationTurns } from './conversation-turns.ts';
-import type { SequenceRequest } from './job.ts';
 import { loadConversation, saveConversation, seal, type ConversationCache } from './saved-conversation.ts';
 import type { SequencePolicy } from './sequence-policy.ts';
 
@@ -26,6 +26,15 @@ export interface KeptConversation extends ConversationCache {
   gone: boolean;
   /** The state that it went on from. */
   parent?: KeptConversation | undefined;
+}
+
+/** What conversations are found by. */
+export interface ConversationRequest {
+  readonly ids: readonly number[];
+  /** What it goes on from, and its answers make of it; absent for a prompt that is given as ids or text. */
+  readonly turns?: ConversationTurns | undefined;
+  readonly policy: Policy | undefined;
+  readonly sequencePolicy: SequencePolicy;
 }
 
 /** Where the conversation lies that a request goes on from. */
@@ -66,6 +75,8 @@ export class Conversations {
   readonly #model: Model;
   readonly #store: ConversationStore | undefined;
   readonly #failed: (cause: unknown) => void;
+  /** Called when a write has ended, and another may begin. */
+  onWritten: (() => void) | undefined;
   readonly #kept = new Set<KeptConversation>();
   readonly #named = new Map<string, ConversationState>();
   /** Numbers of tokens after which conversations given as ids end, by policy. */
@@ -92,13 +103,17 @@ export class Conversations {
     return this.#bytes;
   }
   /** Caches in memory, and what the store holds. */
-  get held(): { readonly kept: number; readonly writing: number; readonly stored?: { readonly bytes: number; readonly entries: number } } {
+  get held(): {
+    readonly kept: number;
+    readonly writing: number;
+    readonly stored?: { readonly bytes: number; readonly entries: number };
+  } {
     const stored = this.#store?.held;
     return { kept: this.#kept.size, writing: this.#writingBytes, ...(stored && { stored }) };
   }
 
   /** Returns the names that the states have which a request may go on from, the latest first. */
-  #startsOf({ turns, ids, sequencePolicy }: SequenceRequest): readonly Pick<FoundConversation, 'name' | 'start'>[] {
+  #startsOf({ turns, ids, sequencePolicy }: ConversationRequest): readonly Pick<FoundConversation, 'name' | 'start'>[] {
     const key = keyOf(this.#model, sequencePolicy);
     if (turns) return turns.starts.map((start) => ({ name: nameOf(key, start.digest), start }));
     const ends = [...(this.#ends.get(key)?.keys() ?? [])].filter((end) => end < ids.length).sort((a, b) => a - b);
@@ -108,7 +123,7 @@ export class Conversations {
   }
 
   /** Returns the conversation in memory that a request goes on from. */
-  find(request: SequenceRequest): FoundConversation | undefined {
+  find(request: ConversationRequest): FoundConversation | undefined {
     for (const each of this.#startsOf(request)) {
       const state = this.#named.get(each.name);
       if (state && this.#fits(state.kept, request)) return { ...each, state };
@@ -123,12 +138,12 @@ export class Conversations {
   }
 
   /** Whether one may be found in the store. */
-  maybeStored({ turns, sequencePolicy }: SequenceRequest): boolean {
+  maybeStored({ turns, sequencePolicy }: ConversationRequest): boolean {
     return this.#store !== undefined && (turns?.starts.length ?? 0) > 0 && isStorable(sequencePolicy);
   }
 
   /** Looks in memory for the conversation that a request goes on from, then in the store. */
-  async look(request: SequenceRequest): Promise<FoundConversation | undefined> {
+  async look(request: ConversationRequest): Promise<FoundConversation | undefined> {
     const found = this.find(request);
     if (found || !this.maybeStored(request)) return found;
     for (const each of this.#startsOf(request).slice(0, LOOKED_FOR))
@@ -144,7 +159,7 @@ export class Conversations {
   /** Loads what `look` has found in the store into memory; undefined for a file that is damaged. */
   async load(
     { name, file }: FoundConversation,
-    request: SequenceRequest,
+    request: ConversationRequest,
     mostOperations: number,
   ): Promise<ConversationState | undefined> {
     if (!file) return undefined;
@@ -194,12 +209,17 @@ export class Conversations {
    * @param parent the one at whose end it began
    * @param text of the answer; absent where the cache holds another
    */
-  keep(cache: ConversationCache, request: SequenceRequest, text: string | undefined, parent?: KeptConversation): void {
+  keep(
+    cache: ConversationCache,
+    request: ConversationRequest,
+    text: string | undefined,
+    parent?: KeptConversation,
+  ): void {
     const { turns, sequencePolicy } = request,
       key = keyOf(this.#model, sequencePolicy),
       { sequence } = cache,
       fed = sequence.progress.text.ids,
-      digests = turns ? (text === undefined ? [] : turns.after(text)) : idDigests(fed, [fed.length]);
+      digests = turns ? (text === undefined ? [] : this.#after(turns, text)) : idDigests(fed, [fed.length]);
     const names = digests.map((digest) => nameOf(key, digest)),
       same = names.flatMap((name) => this.#named.get(name)?.kept ?? []), // the same conversation, read another time
       kept = this.#add(cache, names, turns ? undefined : { key, at: fed.length });
@@ -214,6 +234,16 @@ export class Conversations {
       this.#drop(before);
       if (this.#store && isStorable(sequencePolicy))
         for (const name of before.names) this.#store.delete(name).catch(this.#failed);
+    }
+  }
+
+  /** Returns the digests of an answer; none where it cannot be read. */
+  #after(turns: ConversationTurns, text: string): readonly string[] {
+    try {
+      return turns.after(text);
+    } catch (cause) {
+      this.#failed(cause);
+      return [];
     }
   }
 
@@ -270,11 +300,12 @@ export class Conversations {
     } finally {
       for (const name of names) if (this.#writing.get(name) === file) this.#writing.delete(name);
       this.#writingBytes -= file.length;
+      if (this.#unwritten.size > 0) this.onWritten?.();
     }
   }
 
   /** Whether keys of a kept cache are rotated as those of the whole prompt would be. */
-  #fits({ sequence: { progress } }: KeptConversation, { ids }: SequenceRequest): boolean {
+  #fits({ sequence: { progress } }: KeptConversation, { ids }: ConversationRequest): boolean {
     return isLong(this.#model, progress.rotaryLength) === isLong(this.#model, ids.length);
   }
 
@@ -332,15 +363,17 @@ const begins = (ids: readonly number[], others: readonly number[]): boolean => i
 
 /** Whether a saved cache holds all that a policy reads of the past. */
 const isStorable = ({ policy }: SequencePolicy): boolean =>
-  ![...(policy?.needs ?? []), ...[...(policy?.hooks('view') ?? []), ...(policy?.hooks('step') ?? [])].flatMap(({ needs }) => needs)].some(
-    (signal) => signal.hidden,
-  );
+  ![
+    ...(policy?.needs ?? []),
+    ...[...(policy?.hooks('view') ?? []), ...(policy?.hooks('step') ?? [])].flatMap(({ needs }) => needs),
+  ].some((signal) => signal.hidden);
 
 /** What conversations must have in common to go on from one another. */
 const keyOf = (
   { fingerprint, cacheForm }: Pick<Model, 'fingerprint' | 'cacheForm'>,
   { policy, budget, block, every }: SequencePolicy,
-): string => JSON.stringify([fingerprint, cacheForm, policy?.label ?? '', budget ?? null, block ?? null, every ?? null]);
+): string =>
+  JSON.stringify([fingerprint, cacheForm, policy?.label ?? '', budget ?? null, block ?? null, every ?? null]);
 
 /** Returns the name of a conversation under a policy: 64 hexadecimal digits. */
 const nameOf = (key: string, digest: string): string => createHash('sha256').update(`${key}\n${digest}`).digest('hex');

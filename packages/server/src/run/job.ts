@@ -1,21 +1,13 @@
 import type { CacheUsage, Sequence } from '@kv/models';
-import type { Policy } from '@kv/core';
 import type { ScoredToken } from '../protocol/logprobs.ts';
 import type { Channel } from './channel.ts';
 import type { AnswerLimits, AnswerChoice, TokenEvent } from './answer-choice.ts';
-import type { ConversationState, FoundConversation, KeptConversation } from './conversations.ts';
+import type { ConversationRequest, ConversationState, FoundConversation, KeptConversation } from './conversations.ts';
 import type { ConversationStore } from './conversation-store.ts';
-import type { ConversationTurns } from './conversation-turns.ts';
-import type { SequencePolicy } from './sequence-policy.ts';
 
 /** One prompt and the answers requested for it. */
-export interface SequenceRequest {
-  readonly ids: readonly number[];
-  readonly policy: Policy | undefined;
-  readonly sequencePolicy: SequencePolicy;
+export interface SequenceRequest extends ConversationRequest {
   readonly limits: AnswerLimits;
-  /** What a conversation goes on from, and its answers make of it; absent for a prompt that is given as ids or text. */
-  readonly turns?: ConversationTurns | undefined;
   /** Number of answers to generate. */
   readonly n: number;
   /** Number of most likely tokens to report for each prompt token; absent if the prompt is not scored. */

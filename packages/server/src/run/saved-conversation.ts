@@ -79,7 +79,9 @@ export async function loadConversation(
 /** Reads a head. @throws KvError for any other text */
 function headOf(bytes: Uint8Array, { config: { vocab } }: Model, where: string): Head {
   try {
-    const { names, unread, tail, inParts } = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes)) as Head;
+    const { names, unread, tail, inParts } = JSON.parse(
+      new TextDecoder('utf-8', { fatal: true }).decode(bytes),
+    ) as Head;
     if (
       Array.isArray(names) &&
       typeof tail === 'string' &&

@@ -31,6 +31,7 @@ export class Scheduler {
     [this.#model, this.#options, this.#observer] = [model, options, observed];
     this.caches = new CacheMemory(model, options, observed);
     this.requests = new RequestMemory(this.caches.pool);
+    this.caches.conversations.onWritten = () => this.#start();
   }
 
   get counts(): JobQueues['counts'] {
@@ -81,10 +82,7 @@ export class Scheduler {
         { once: true },
       );
     waiting.push(...jobs);
-    this.#loop ??= this.#run().finally(() => {
-      this.#loop = undefined;
-    });
-    this.#wake();
+    this.#start();
     return events;
   }
 
@@ -117,6 +115,7 @@ export class Scheduler {
       const job = reading.shift(),
         ready = answering.filter((each) => this.#keepsUp(each));
       if (!job && ready.length === 0) {
+        await this.caches.conversations.write();
         if (waiting.length + answering.length === 0) return;
         await this.#sleep();
         continue;
@@ -128,6 +127,12 @@ export class Scheduler {
     }
   }
 
+  #start(): void {
+    this.#loop ??= this.#run().finally(() => {
+      this.#loop = undefined;
+    });
+    this.#wake();
+  }
   #wake(): void {
     this.#resume?.();
   }
