@@ -1,10 +1,14 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync, statSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Chat, Sequence } from '@kv/models';
 import type { Budget } from '@kv/models';
 import fc from 'fast-check';
 import { afterAll, describe, expect, test } from 'vitest';
+import type { ConversationStore } from '../src/index.ts';
+import { ConversationFolder } from '../src/run/conversation-folder.ts';
+import { NamedConversations } from '../src/run/named-conversations.ts';
+import { seal } from '../src/run/saved-conversation.ts';
 import { embedded, serve } from './serve.ts';
 import type { Serving } from './serve.ts';
 
@@ -26,6 +30,11 @@ const folder = (): string => {
 afterAll(() => {
   for (const each of folders) rmSync(each, { recursive: true, force: true });
 });
+
+const until = async (holds: () => boolean): Promise<void> => {
+  for (let i = 0; i < 2000 && !holds(); i++) await new Promise((resolve) => setTimeout(resolve, 5));
+  expect(holds()).toBe(true);
+};
 
 const LINES = [
   'The river was wide. The secret code is: XK7M9P2Q.',
@@ -238,10 +247,156 @@ describe('a folder', () => {
         expect(messages).toEqual(expected[i].messages);
         expect(read).toEqual(expected[i].read);
       }
-      const st = await (await fetch(`${on.url}/status`)).json();
-      console.info(JSON.stringify([st.conversations, st.memory]));
+      const { conversations: counts } = await (await fetch(`${on.url}/status`)).json();
+      expect(counts.dropped).toBeGreaterThan(0);
+      expect(counts.loaded).toBeGreaterThan(1);
+      expect([counts.reread, counts.failed]).toEqual([0, 0]);
       await on.server.close();
     }
+  });
+});
+
+/** A store in memory, as several servers share one. */
+const shared = (): ConversationStore & { readonly files: Map<string, Uint8Array> } => {
+  const files = new Map<string, Uint8Array>();
+  return {
+    files,
+    get: async (key) => files.get(key),
+    put: async (key, bytes) => void files.set(key, bytes.slice()),
+    delete: async (key) => void files.delete(key),
+  };
+};
+
+describe('a store', () => {
+  const way = { policy: 'h2o', budget: 40, block: 8 } as const;
+
+  test('another server goes on with every conversation of one that is gone, with the same tokens', async () => {
+    const alone = await serve(),
+      expected = new Talk(way),
+      store = shared(),
+      first = await serve({ conversations: store }),
+      second = await serve({ conversations: store }),
+      talk = new Talk(way);
+    for (let turn = 0; turn < 6; turn++) await expected.say(alone, line(turn));
+    for (let turn = 0; turn < 6; turn++) {
+      await talk.say(turn % 2 === 0 ? first : second, line(turn)); // neither is closed before the other goes on
+      await until(() => store.files.size === Math.min(2, turn + 1));
+    }
+    expect([talk.messages, talk.read]).toEqual([expected.messages, expected.read]);
+    for (const { server } of [alone, first, second]) await server.close();
+  });
+
+  test('damaged and forged files are dropped with a line in the log, and the conversation is read again', async () => {
+    const store = shared(),
+      on = await serve({ conversations: store }),
+      talk = new Talk(way);
+    await talk.say(on, line(0));
+    await until(() => store.files.size === 1);
+    const [[name, file]] = store.files,
+      { messages } = talk;
+    await on.server.close();
+    const fresh = await serve(),
+      other = new Talk(way);
+    other.messages.push(...messages);
+    const reread = await other.say(fresh, line(1));
+    await fresh.server.close();
+    const seed = fc.record({ at: fc.nat(), to: fc.integer({ min: 1, max: 255 }) }),
+      damage = fc.oneof(
+        fc.record({ cut: fc.nat(file.length - 1) }),
+        fc.record({ longer: fc.integer({ min: 1, max: 64 }) }),
+        fc.record({ bytes: fc.array(seed, { minLength: 1, maxLength: 4 }), sealed: fc.boolean() }),
+      );
+    const again = await serve({ conversations: store, memory: 3_300_000, limits: { part: 16, running: 1 } });
+    await fc.assert(
+      fc.asyncProperty(damage, async (how) => {
+        let bad: Uint8Array = file.slice();
+        if ('cut' in how) bad = bad.slice(0, how.cut);
+        else if ('longer' in how) bad = Buffer.concat([bad, new Uint8Array(how.longer)]);
+        else {
+          // of the head and the header, where bounds are, as often as of the numbers
+          for (const { at, to } of how.bytes) bad[at % (at % 2 === 0 ? bad.length : 4096)] ^= to;
+          if (how.sealed) await seal(bad as Uint8Array<ArrayBuffer>);
+        }
+        store.files.clear();
+        store.files.set(name, bad);
+        const lines = again.lines.length,
+          third = new Talk(way);
+        third.messages.push(...messages);
+        const said = await third.say(again, line(1)),
+          refused = again.lines.slice(lines).some(({ level }) => Number(level) === 40);
+        if (third.read[0].reused === 0) expect([said, refused]).toEqual([reread, true]);
+        else expect('sealed' in how && how.sealed).toBe(true); // numbers that may be
+        // drops it from memory
+        await until(() => store.files.size > 0);
+        await new Talk({}).say(again, `${line(1)} ${line(2)} ${line(3)} ${line(4)} ${line(5)} ${line(0)} ${line(1)}`);
+      }),
+      { numRuns: 40 },
+    );
+    expect(
+      (await again.post('/v1/chat/completions', { messages: [{ role: 'user', content: 'a' }], max_tokens: 2 })).status,
+    ).toBe(200);
+    await again.server.close();
+  });
+
+  test('one that fails delays no answer', async () => {
+    const fails = async (): Promise<never> => {
+        throw new Error('unreachable');
+      },
+      on = await serve({ conversations: { get: fails, put: fails, delete: fails } }),
+      talk = new Talk(way);
+    for (let turn = 0; turn < 3; turn++) await talk.say(on, line(turn));
+    expect(talk.read[2].reused).toBeGreaterThan(0);
+    expect(on.lines.some(({ level }) => Number(level) === 40)).toBe(true);
+    await on.server.close();
+  });
+
+  test('a folder has its bounds, and leaves other files and links alone', async () => {
+    const at = folder(),
+      name = (i: number): string => String(i).repeat(64),
+      of = (key: string): string => join(at, `${key}.conversation`);
+    writeFileSync(join(at, 'mine.txt'), 'mine');
+    writeFileSync(join(at, 'secret'), 'secret');
+    symlinkSync(join(at, 'secret'), of(name(9)));
+    const store = new ConversationFolder(at, { bytes: 100, age: 60_000 });
+    expect(await store.get(name(9))).toBe(undefined);
+    for (const i of [1, 2, 3]) await store.put(name(i), new Uint8Array(40).fill(i));
+    expect(await store.get(name(1))).toBe(undefined);
+    expect((await store.get(name(2)))?.[0]).toBe(2);
+    await store.put(name(4), new Uint8Array(40)); // 3 was used before 2
+    expect(await store.get(name(3))).toBe(undefined);
+    await store.put(name(5), new Uint8Array(101));
+    expect(await store.get(name(5))).toBe(undefined);
+    await expect(store.delete(`../${name(1)}`)).rejects.toThrow('64 hexadecimal digits');
+    expect(store.held).toEqual({ bytes: 80, entries: 2 });
+    utimesSync(of(name(2)), 0, 0);
+    const later = new ConversationFolder(at, { bytes: 100, age: 60_000 });
+    expect(await later.get(name(2))).toBe(undefined);
+    expect((await later.get(name(4)))?.length).toBe(40);
+    expect(readdirSync(at).sort()).toEqual([
+      `${name(4)}.conversation`,
+      `${name(9)}.conversation`,
+      'mine.txt',
+      'secret',
+    ]);
+    expect(statSync(of(name(4))).mode & 0o077).toBe(0);
+  });
+
+  test('conversations are remembered by the ids of their answers, in a store for longer', async () => {
+    const store = shared(),
+      one = new NamedConversations<{ readonly messages: readonly string[] }>(store),
+      two = new NamedConversations<{ readonly messages: readonly string[] }>(store);
+    one.name('resp_1', { messages: ['a'] });
+    expect(await one.named('resp_1')).toEqual({ messages: ['a'] });
+    expect(await two.named('resp_1')).toEqual({ messages: ['a'] });
+    for (const id of ['resp_2', '../resp_1', '']) await expect(two.named(id)).rejects.toMatchObject({ status: 404 });
+    await expect(two.named('resp_2')).rejects.toThrow("send the whole conversation as 'input'");
+    one.forget('resp_1');
+    two.forget('resp_1');
+    await expect(one.named('resp_1')).rejects.toMatchObject({ status: 404 });
+    const three = new NamedConversations<string>();
+    for (let i = 0; i < 20; i++) three.name(`${i}`, 'x'.repeat(2 ** 20));
+    await expect(three.named('0')).rejects.toMatchObject({ status: 404 });
+    expect((await three.named('19')).length).toBe(2 ** 20);
   });
 });
 

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
 import { mkdir, open, readdir, rename, stat, unlink, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { KvError } from '@kv/core';
 import { settleOwn } from '@kv/core/engine';
 import { CONVERSATIONS } from '../options.ts';
 import type { ConversationsFolder } from '../options.ts';
@@ -22,6 +23,8 @@ export interface FolderBounds {
   readonly age: number;
 }
 
+/** What a key is, so that none is a path. */
+const KEY = /^[0-9a-f]{64}$/;
 const FILE = /^([0-9a-f]{64})\.conversation$/,
   /** What a server that ended while it wrote has left. */
   UNFINISHED = /^[0-9a-f]{64}\.[0-9a-f-]{36}\.unfinished$/;
@@ -90,6 +93,8 @@ export class ConversationFolder implements ConversationStore {
   }
 
   #path(key: string): string {
+    if (!KEY.test(key))
+      throw new KvError('conversations', `expected a key of 64 hexadecimal digits, got ${key.slice(0, 80)}`);
     return join(this.#folder, `${key}.conversation`);
   }
 

@@ -24,8 +24,6 @@ export interface KeptConversation extends ConversationCache {
   readonly end?: { readonly key: string; readonly at: number } | undefined;
   /** Whether its cache is no longer here. */
   gone: boolean;
-  /** The state that it went on from. */
-  parent?: KeptConversation | undefined;
 }
 
 /** What conversations are found by. */
@@ -142,17 +140,20 @@ export class Conversations {
     return this.#store !== undefined && (turns?.starts.length ?? 0) > 0 && isStorable(sequencePolicy);
   }
 
-  /** Looks in memory for the conversation that a request goes on from, then in the store. */
+  /** Looks for the latest state of a conversation that a request can go on from, in memory and in the store. */
   async look(request: ConversationRequest): Promise<FoundConversation | undefined> {
-    const found = this.find(request);
-    if (found || !this.maybeStored(request)) return found;
-    for (const each of this.#startsOf(request).slice(0, LOOKED_FOR))
+    const stored = this.maybeStored(request);
+    for (const [i, each] of this.#startsOf(request).entries()) {
+      const state = this.#named.get(each.name);
+      if (state && this.#fits(state.kept, request)) return { ...each, state };
+      if (!stored || i >= LOOKED_FOR) continue;
       try {
         const file = this.#writing.get(each.name) ?? (await this.#store?.get(each.name));
         if (file) return { ...each, file };
       } catch (cause) {
         this.#failed(cause);
       }
+    }
     return undefined;
   }
 
@@ -210,7 +211,7 @@ export class Conversations {
    * @param text of the answer; absent where the cache holds another
    */
   keep(
-    cache: ConversationCache,
+    cache: Omit<ConversationCache, 'before'>,
     request: ConversationRequest,
     text: string | undefined,
     parent?: KeptConversation,
@@ -222,18 +223,15 @@ export class Conversations {
       digests = turns ? (text === undefined ? [] : this.#after(turns, text)) : idDigests(fed, [fed.length]);
     const names = digests.map((digest) => nameOf(key, digest)),
       same = names.flatMap((name) => this.#named.get(name)?.kept ?? []), // the same conversation, read another time
-      kept = this.#add(cache, names, turns ? undefined : { key, at: fed.length });
-    kept.parent = parent;
+      kept = this.#add({ ...cache, before: parent?.names ?? [] }, names, turns ? undefined : { key, at: fed.length });
     // of a policy that evicts, events count what was generated, which a cut copy has lost
     if (!sequencePolicy.policy?.evicts) for (const each of parent ? [...same, parent] : same) this.#adopt(kept, each);
     if (turns && this.#store && kept.names.length > 0 && isStorable(sequencePolicy)) this.#unwritten.add(kept);
     if (!parent) return;
-    const { parent: before } = parent;
-    parent.parent = undefined;
-    if (before) {
-      this.#drop(before);
-      if (this.#store && isStorable(sequencePolicy))
-        for (const name of before.names) this.#store.delete(name).catch(this.#failed);
+    for (const name of parent.before) {
+      const { kept: earlier } = this.#named.get(name) ?? {};
+      if (earlier?.names.includes(name)) this.#drop(earlier);
+      if (isStorable(sequencePolicy)) this.#store?.delete(name).catch(this.#failed);
     }
   }
 

@@ -12,6 +12,8 @@ export interface ConversationCache {
   readonly tail: string;
   /** Tokens at its start that were read in whole parts, which other prompts may share. */
   readonly inParts: number;
+  /** Names of the state that it went on from. */
+  readonly before: readonly string[];
 }
 
 /** What a file says before the saved cache. */
@@ -25,9 +27,9 @@ const MAGIC = new TextEncoder().encode('kv conversation 1\n'),
 /** Encodes a conversation for a store, with the names that it is stored by; `seal` completes it. */
 export async function saveConversation(
   names: readonly string[],
-  { sequence, unread, tail, inParts }: ConversationCache,
+  { sequence, unread, tail, inParts, before }: ConversationCache,
 ): Promise<Uint8Array<ArrayBuffer>> {
-  const head = new TextEncoder().encode(JSON.stringify({ names, unread, tail, inParts })),
+  const head = new TextEncoder().encode(JSON.stringify({ names, unread, tail, inParts, before })),
     cache = await saveCache(sequence),
     from = MAGIC.length + DIGEST,
     file = new Uint8Array(from + 4 + head.length + cache.length);
@@ -70,20 +72,21 @@ export async function loadConversation(
     window: model.config.maxPositions,
     mostOperations,
   });
-  const { unread, tail, inParts } = head;
-  if (inParts <= sequence.progress.length) return { sequence, unread, tail, inParts };
+  const { names: _, ...end } = head;
+  if (end.inParts <= sequence.progress.length) return { sequence, ...end };
   sequence.destroy();
-  throw new KvError(where, `expected at most ${sequence.progress.length} tokens in parts, got ${inParts}`);
+  throw new KvError(where, `expected at most ${sequence.progress.length} tokens in parts, got ${end.inParts}`);
 }
 
 /** Reads a head. @throws KvError for any other text */
 function headOf(bytes: Uint8Array, { config: { vocab } }: Model, where: string): Head {
   try {
-    const { names, unread, tail, inParts } = JSON.parse(
+    const { names, unread, tail, inParts, before } = JSON.parse(
       new TextDecoder('utf-8', { fatal: true }).decode(bytes),
     ) as Head;
     if (
-      Array.isArray(names) &&
+      isNames(names) &&
+      isNames(before) &&
       typeof tail === 'string' &&
       Number.isSafeInteger(inParts) &&
       inParts >= 0 &&
@@ -91,12 +94,16 @@ function headOf(bytes: Uint8Array, { config: { vocab } }: Model, where: string):
       unread.length <= 1 &&
       unread.every((id) => Number.isInteger(id) && id >= 0 && id < vocab)
     )
-      return { names, unread, tail, inParts };
+      return { names, unread, tail, inParts, before };
   } catch {
     // said below
   }
   throw new KvError(where, 'expected names and the end of its answer, got something else');
 }
+
+/** Whether these are names of conversations, and nothing that could be a path. */
+const isNames = (value: unknown): value is string[] =>
+  Array.isArray(value) && value.every((name) => typeof name === 'string' && /^[0-9a-f]{64}$/.test(name));
 
 /** Returns the digest of all that follows its place in a file. */
 const digestOf = async (file: Uint8Array<ArrayBuffer>): Promise<Uint8Array> =>
