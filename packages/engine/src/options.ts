@@ -5,13 +5,16 @@ import type { CacheForm } from './cache/form.ts';
 import type { HostEngine } from './host/decoder.ts';
 import type { Observer } from './memory/observer.ts';
 import { misreadVariables, readVariables, type ChatMessage, type TemplateVariables } from '@kv/checkpoints';
-import { SAMPLING } from './sampling.ts';
+import type { Grammar } from './generate/constraint.ts';
+import { SAMPLING } from './sampling/options.ts';
 import type { SequenceStart } from './sequence/start.ts';
 
 export { SAMPLING };
 
 const isMessages = (x: unknown): x is readonly ChatMessage[] =>
   Array.isArray(x) && x.length > 0 && x.every((m) => typeof m === 'object' && m !== null && typeof m.role === 'string');
+const isSchema = (x: unknown): x is object | boolean =>
+  typeof x === 'boolean' || (typeof x === 'object' && x !== null && !Array.isArray(x));
 const isList = (x: unknown): x is readonly number[] => Array.isArray(x);
 
 const budget = budgetOption(
@@ -59,6 +62,11 @@ export const DECODE = {
   stop: texts('End the answer before this text.'),
   signal,
   ...SAMPLING,
+  grammar: object<Grammar>(
+    'a grammar',
+    'What the answer must be like: bans the tokens that may not come next.',
+    'every token may come',
+  ),
   stopAtEos: maybe(
     flag(true, "End at the model's end token."),
     'true for a text, false for ids: ids in, exactly as many ids out',
@@ -107,6 +115,11 @@ export const GENERATE = {
     'the slots or bytes of `budget`',
   ),
   block,
+  schema: value(
+    'a JSON schema',
+    'The answer is JSON that fits this schema, or its beginning where `maxNewTokens` or a stop text ends it; or `grammar`.',
+    isSchema,
+  ),
   logits: whole(
     0,
     'rows',

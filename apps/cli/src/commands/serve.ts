@@ -14,7 +14,7 @@ import { checkPolicyNamed, resolvePolicy } from '../policy/resolve-policy.ts';
 import { readText } from '../run/questions.ts';
 import { openKeyFile } from '../serve/key-file.ts';
 import { startLines, warningsOf } from '../serve/start-lines.ts';
-import { cacheOption, machineOptions, on } from '../shared-options.ts';
+import { cacheOption, chatTemplateOption, machineOptions, on } from '../shared-options.ts';
 import type { Terminal } from '../terminal.ts';
 import { withModel } from '../with-model.ts';
 
@@ -27,6 +27,7 @@ export const SERVE = {
   cache: cacheOption(),
   block: SERVER.block,
   every: SERVER.every,
+  chatTemplate: chatTemplateOption,
   chatTemplateKwargs: SERVER.chatTemplateKwargs,
   pieces: texts('A package whose pieces requests may name, besides the catalogue.'),
   fixedPolicy: on(SERVER.fixedPolicy.says),

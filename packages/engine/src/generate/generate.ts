@@ -2,13 +2,16 @@ import { KvError } from '@kv/core';
 import { chatIds } from '@kv/checkpoints';
 import type { ResolvedOptions } from '@kv/core';
 import { compile, settleOwn } from '@kv/core/engine';
-import { sampler } from '../sampling.ts';
+import { expectBiased } from '../sampling/edits.ts';
+import { samplingOf } from '../sampling/options.ts';
+import { Sampler } from '../sampling/sampler.ts';
 import { policyOf } from '../policy-text.ts';
 import type { Model } from '../memory/runtime.ts';
 import { yieldToEvents } from '../yield-to-events.ts';
 import { policySizes } from '../cache/slot-sizes.ts';
 import { decodingPolicy, everyOf } from './policies.ts';
 import type { Policies } from './policies.ts';
+import { answerGrammar } from './answer-grammar.ts';
 import { generation } from './generation.ts';
 import type { Generation } from './generation.ts';
 import { report } from './report.ts';
@@ -38,8 +41,8 @@ export interface GenerateResult {
  *
  * Greedy unless `temperature` is given. Stops at `maxNewTokens`, at the model's end token (for a text prompt, see
  * `stopAtEos`), at a stop string, at the end of the model's context, or on an abort, which returns what was generated
- * so far.
- * @throws KvError for an invalid prompt, budget or option, before anything is evicted.
+ * so far. With a `schema` the answer is JSON that fits it if the report's `finish` is 'eos'.
+ * @throws KvError for an invalid prompt, budget, schema or option, before anything is evicted.
  * @example
  * ```ts
  * const { text, report } = await generate(model, { prompt, policy: 'outstandingSentences', budget: 64 });
@@ -50,10 +53,11 @@ export const generate = (model: Model, options: GenerateOptions): Generation<Gen
   generation(() => run(model, options));
 
 async function* run(model: Model, given: GenerateOptions): AsyncGenerator<Chunk, GenerateResult> {
-  const options = await withPolicies(settleOwn('generate', GENERATE, given)),
+  const options = await withPolicies(model, settleOwn('generate', GENERATE, given)),
     { policy, budget, decodeBudget, block, logits, backend, cache, signal, certify } = options,
     decodePolicy = decodingPolicy(options, (policy) => policySizes(model.config, cache ?? model.cacheForm, policy));
   const ids = promptIds(model, options);
+  expectBiased(Object.keys(options.logitBias ?? {}).map(Number), model.config.vocab);
   const sequence = new Sequence(model, backend, { cache });
   try {
     sequence.observer = certify;
@@ -112,11 +116,16 @@ async function* run(model: Model, given: GenerateOptions): AsyncGenerator<Chunk,
   }
 }
 
-/** Options of `generate` with their policies resolved from text. */
-type Made = Omit<ResolvedOptions<typeof GENERATE>, 'policy' | 'decodePolicy'> & Policies;
-async function withPolicies({ policy, decodePolicy, ...rest }: ResolvedOptions<typeof GENERATE>): Promise<Made> {
+/** Options of `generate` with their policies resolved from text, and the grammar of its schema. */
+type Made = Omit<ResolvedOptions<typeof GENERATE>, 'policy' | 'decodePolicy' | 'schema'> & Policies;
+async function withPolicies(
+  model: Model,
+  { policy, decodePolicy, schema, ...rest }: ResolvedOptions<typeof GENERATE>,
+): Promise<Made> {
+  if (schema !== undefined && rest.grammar) throw new KvError('schema', 'expected a schema or a grammar, got both');
   return {
     ...rest,
+    ...(schema !== undefined && { grammar: await answerGrammar(model, { kind: 'schema', schema }) }),
     ...(policy !== undefined && { policy: await policyOf(policy) }),
     ...(decodePolicy !== undefined && { decodePolicy: await policyOf(decodePolicy) }),
   };
@@ -142,12 +151,11 @@ async function* decodeWith(
   onChunk: (chunk: Chunk) => void,
   onStep: () => Promise<void>,
 ): AsyncGenerator<Chunk, Finish> {
-  const { maxNewTokens, stop = [], signal, temperature, topP, seed, stopAtEos = true, inFlight = 2 } = options;
+  const { maxNewTokens, stop = [], signal, stopAtEos = true, inFlight = 2, grammar } = options;
   const every = options.every ?? everyOf(sequence.active.policy);
   if (every === undefined && options.remember !== true) freeObservations(sequence);
   const { config } = sequence.model;
-  const drawing = { temperature, topP, seed },
-    draw = temperature === 0 ? undefined : { ...drawing, pick: sampler(drawing) };
+  const sampler = new Sampler(samplingOf(options), { prompt: sequence.progress.text.ids, grammar });
   const stream = sequence.progress.text.decoder(),
     stops = new StopText(stop);
   let finish: Finish = 'length';
@@ -158,11 +166,16 @@ async function* decodeWith(
         finish = 'aborted';
         break;
       }
-      const token = await sequence.next(draw, { ahead: Math.min(inFlight, maxNewTokens - made) - 1, every });
-      if (stopAtEos && config.eosIds.includes(token)) {
+      if (sampler.complete) {
         finish = 'eos';
         break;
       }
+      const token = await sequence.next(sampler, { ahead: Math.min(inFlight, maxNewTokens - made) - 1, every });
+      if ((stopAtEos || grammar) && config.eosIds.includes(token)) {
+        finish = 'eos';
+        break;
+      }
+      sampler.accept(token);
       const chunk = { token, text: stops.push(stream.push(token)) };
       onChunk(chunk);
       yield chunk;
@@ -176,6 +189,7 @@ async function* decodeWith(
       await onStep();
     }
   } finally {
+    sampler.destroy();
     await sequence.halt();
   }
   const rest = stops.end(stream.end());

@@ -1,12 +1,12 @@
 import { KvError } from '@kv/core';
 import { fitValue } from '@kv/core/engine';
 import { schemas } from '@kv/engine';
-import type { ChatMessage, Model, RenderedChat } from '@kv/models';
-import type { ServerOptions } from '../options.ts';
-import type { ChatRequest, CompletionRequest } from './schema.ts';
+import type { ChatMessage, Model, RenderedChat, ToolFunction } from '@kv/models';
+import type { Ask, AskedPrompt, TemplateVariables } from './ask.ts';
 import { conversationTurns, type ConversationTurns } from '../run/conversation-turns.ts';
 import { conversation } from './conversation.ts';
 import { Refusal } from './refusal.ts';
+import { afterLine, afterTurn } from './turns.ts';
 import { tooLong, type PromptLimits, type PromptText, type TextReader } from './text-reader.ts';
 
 /** A tokenized prompt. */
@@ -14,78 +14,108 @@ export interface PromptTokens {
   readonly ids: readonly number[];
   /** The text it was given as; absent if ids were given. */
   readonly text?: string;
+  /** Texts that end an answer, where the model has no token that does. */
+  readonly stop?: readonly string[];
+  /** How the rendered prompt ends. */
+  readonly end?: string;
+  /** The turns of a conversation. */
+  readonly turns?: ConversationTurns;
 }
 
-/** Tokenizes the prompts of a completion request, in order. @throws Refusal for invalid ids and for too many tokens */
-export async function completionPrompts(
-  { prompt }: CompletionRequest,
-  vocab: number,
-  reader: TextReader,
-  limits: PromptLimits,
-): Promise<readonly PromptTokens[]> {
-  const all = typeof prompt === 'string' || typeof prompt[0] === 'number' ? [prompt] : prompt,
-    prompts: PromptTokens[] = [];
-  for (const [i, one] of (all as readonly (string | readonly number[])[]).entries()) {
-    const param = all.length === 1 ? 'prompt' : `prompt[${i}]`,
-      read =
-        typeof one === 'string' ? { ids: await reader.read({ text: one }, limits, param), text: one } : { ids: one };
-    if (read.ids.length > limits.tokens) throw tooLong(read.ids.length, limits.of, param);
-    const wrong = read.ids.find((id) => id >= vocab);
-    if (wrong !== undefined)
-      throw new Refusal(`'${param}' must hold token ids below ${vocab}, got ${wrong}`, { param });
-    if (read.ids.length === 0) throw new Refusal(`'${param}' must have at least one token, got none`, { param });
-    prompts.push(read);
-  }
-  return prompts;
-}
-
-/** A tokenized conversation, with the stop texts of a model that has no end-of-turn token. */
-export interface ChatPrompt extends PromptTokens {
-  readonly stop: readonly string[];
-  readonly turns: ConversationTurns;
+/** What prompts are read with. */
+export interface PromptReading {
+  readonly model: Model;
+  readonly reader: TextReader;
+  /** Values of the template's variables that the request does not give. */
+  readonly usual?: TemplateVariables | undefined;
 }
 
 /**
- * Renders and tokenizes a conversation with the model's chat template; without one, as lines for the model to continue.
- * @param usual values of the template's variables that the request does not give
- * @throws Refusal or KvError for a conversation that the template rejects, or that is too long
+ * Tokenizes what a request asks, prompt by prompt in order.
+ * @throws Refusal or KvError for ids that are none, for a conversation that the template rejects, for too many tokens
  */
-export async function chatPrompt(
-  request: ChatRequest,
-  { chatTemplate }: Model,
-  reader: TextReader,
+export async function readPrompts(
+  { prompt, tools, names }: Pick<Ask, 'prompt' | 'tools' | 'names'>,
+  { model, reader, usual }: PromptReading,
   limits: PromptLimits,
-  usual?: TemplateVariables | undefined,
-): Promise<ChatPrompt> {
-  const template = chatTemplate?.(),
-    variables = variablesOf(request, usual, template !== undefined),
-    messages = conversation(request, template);
-  // checked before rendering, which only makes it longer
-  reader.expectFits(
-    messages.reduce((sum, { content }) => sum + content.length, 0),
-    limits,
-    'messages',
-  );
-  const ids = await reader.read(
-    template ? rendered(template.render(messages, { variables })) : untrusted(lines(messages)),
-    limits,
-    'messages',
-  );
-  if (ids.length === 0) throw new Refusal("'messages' must have at least one token, got none", { param: 'messages' });
-  const turns = conversationTurns(messages, {
-    render: template && ((given) => template.render(given, { variables })),
-    lines,
-    given: variables,
-    read: (rest) => reader.read(rendered(rest), limits, 'messages'),
-  });
-  return { ids, stop: template ? [] : ['\n'], turns };
+): Promise<readonly PromptTokens[]> {
+  if ('messages' in prompt) return [await chatPrompt(prompt, { tools, names }, { model, reader, usual }, limits)];
+  const read: PromptTokens[] = [];
+  for (const [i, one] of prompt.prompts.entries())
+    read.push(await promptTokens(one, names.one(i), { model, reader }, limits));
+  return read;
 }
 
-type TemplateVariables = NonNullable<ServerOptions['chatTemplateKwargs']>;
+/** Tokenizes a text, or checks ids. */
+async function promptTokens(
+  given: string | readonly number[],
+  param: string,
+  { model, reader }: PromptReading,
+  limits: PromptLimits,
+): Promise<PromptTokens> {
+  const { vocab } = model.config,
+    read =
+      typeof given === 'string'
+        ? { ids: await reader.read({ text: given }, limits, param), text: given }
+        : { ids: given };
+  if (read.ids.length > limits.tokens) throw tooLong(read.ids.length, limits.of, param);
+  const wrong = read.ids.find((id) => id >= vocab);
+  if (wrong !== undefined) throw new Refusal(`'${param}' must hold token ids below ${vocab}, got ${wrong}`, { param });
+  if (read.ids.length === 0) throw new Refusal(`'${param}' must have at least one token, got none`, { param });
+  return read;
+}
+
+/** Renders and tokenizes a conversation with the model's chat template; without one, as lines for the model to continue. */
+async function chatPrompt(
+  asked: Extract<AskedPrompt, { readonly messages: unknown }>,
+  { tools, names }: Pick<Ask, 'tools' | 'names'>,
+  { model: { chatTemplate }, reader, usual }: PromptReading,
+  limits: PromptLimits,
+): Promise<PromptTokens> {
+  const template = chatTemplate?.(),
+    { prompt: param } = names,
+    variables = variablesOf(asked.variables, usual, template !== undefined),
+    messages = conversation(asked.messages, template, names.one);
+  // checked before rendering, which only makes it longer
+  reader.expectFits(
+    messages.reduce((sum, { content }) => sum + content.length, held(tools)),
+    limits,
+    param,
+  );
+  const options = { variables, ...(tools.length > 0 && { tools: tools.map(offered) }) },
+    render = template && ((given: readonly ChatMessage[]) => template.render(given, options)),
+    text = render ? rendered(render(messages)) : untrusted(lines(messages)),
+    ids = await reader.read(text, limits, param);
+  if (ids.length === 0) throw new Refusal(`'${param}' must have at least one token, got none`, { param });
+  const turns = conversationTurns(asked.messages, {
+    given: options,
+    tails: template ? [] : ['\n'],
+    async rest(i, tail) {
+      const rest = render
+        ? afterTurn(asked.messages, i, (given) => conversation(given, template, names.one), render)
+        : afterLine(messages, i, lines, tail);
+      return rest && (await reader.read(rendered(rest), limits, param));
+    },
+  });
+  return { ids, stop: template ? [] : ['\n'], end: text.text.slice(-100), turns };
+}
+
+/** Returns a function as templates read it. */
+const offered = ({
+  name,
+  description = '',
+  parameters = { type: 'object', properties: {} },
+}: ToolFunction): object => ({
+  type: 'function',
+  function: { name, description, parameters },
+});
+
+/** Returns the characters of tools, or of another value, as JSON. */
+export const held = (value: unknown): number => JSON.stringify(value)?.length ?? 0;
 
 /** Returns the values of the template's variables. @throws Refusal for those that no template takes */
 function variablesOf(
-  { chat_template_kwargs: own }: ChatRequest,
+  own: TemplateVariables | undefined,
   usual: TemplateVariables | undefined,
   templated: boolean,
 ): TemplateVariables | undefined {

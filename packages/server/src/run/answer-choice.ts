@@ -1,11 +1,18 @@
-import { sampler } from '@kv/models';
-import { StopText } from '@kv/engine';
-import type { DecodeOptions, SamplingRule, Sequence, StreamDecoder } from '@kv/models';
+import { Sampler } from '@kv/models';
+import { samplingOf, StopText } from '@kv/engine';
+import type { DecodeOptions, Grammar, SamplerOptions, Sequence, StreamDecoder } from '@kv/models';
 import { likelihood } from '../protocol/logprobs.ts';
 import type { ScoredToken } from '../protocol/logprobs.ts';
 
 /** Sampling and stopping options of an answer. */
-export interface AnswerLimits extends Given<'maxNewTokens' | 'stop' | 'stopAtEos' | 'temperature' | 'topP' | 'seed'> {
+export interface AnswerLimits extends Given<'maxNewTokens' | 'stop' | 'stopAtEos' | 'seed'>, SamplerOptions {
+  readonly seed: number;
+  /** Constrains each answer. */
+  readonly grammar?: Grammar | undefined;
+  /** Texts of special tokens that are part of the answer's text. @defaultValue none */
+  readonly marks?: readonly string[] | undefined;
+  /** Texts of special tokens that end an answer, beside the model's end tokens. @defaultValue none */
+  readonly ends?: readonly string[] | undefined;
   /** Number of most likely tokens to report for each token; absent if no log-probabilities were requested. */
   readonly logprobs?: number | undefined;
 }
@@ -20,6 +27,8 @@ export interface TokenEvent {
   /** Tokens generated in this step: 1, or 0 where the choice only ended. */
   readonly tokens: number;
   readonly finish?: StopReason;
+  /** The stop text that ended it. */
+  readonly stopText?: string | undefined;
 }
 
 /** One answer being generated: draws its next token and emits text once it is final. */
@@ -39,7 +48,8 @@ export class AnswerChoice {
   #fed = '';
   #offset: number;
   readonly #limits: AnswerLimits;
-  readonly #draw: SamplingRule | undefined;
+  readonly #sampler: Sampler;
+  readonly #ends: ReadonlySet<number | undefined>;
   readonly #stream: StreamDecoder;
   readonly #stops: StopText;
 
@@ -51,23 +61,26 @@ export class AnswerChoice {
       promised,
       offset,
     ];
-    const { temperature, topP } = limits,
-      drawing = { temperature, topP, seed: limits.seed + index };
-    this.#draw = temperature === 0 ? undefined : { ...drawing, pick: sampler(drawing) };
-    this.#stream = sequence.progress.text.decoder();
+    this.#sampler = new Sampler(
+      { ...samplingOf(limits), seed: limits.seed + index },
+      { prompt: sequence.progress.text.ids, grammar: limits.grammar },
+    );
+    this.#stream = sequence.progress.text.decoder({ special: limits.marks ?? [] });
     this.#stops = new StopText(limits.stop);
+    const { config, tokenizer } = sequence.model;
+    this.#ends = new Set([...config.eosIds, ...(limits.ends ?? []).map((text) => tokenizer.specials.get(text))]);
   }
 
   /** Draws the next token; the caller feeds it unless the choice has finished. */
   async next(): Promise<TokenEvent> {
-    const { maxNewTokens, stopAtEos, logprobs } = this.#limits,
-      { config } = this.sequence.model;
+    const { maxNewTokens, stopAtEos, logprobs } = this.#limits;
     if (this.#made === maxNewTokens) return this.#end('length');
-    const token = await this.sequence.next(this.#draw);
-    if (stopAtEos && config.eosIds.includes(token)) {
+    const token = await this.sequence.next(this.#sampler);
+    if (stopAtEos && this.#ends.has(token)) {
       this.#ended = true;
       return this.#end('stop');
     }
+    this.#sampler.accept(token);
     this.#made++;
     this.token = token;
     this.#fed = this.#said;
@@ -79,10 +92,16 @@ export class AnswerChoice {
     this.text += text;
     this.#offset += piece.length;
     const event = { choice: this.index, text, tokens: 1, ...(scored && { scored }) };
-    if (this.#stops.stopped) return { ...event, finish: 'stop' };
-    if (this.#made < maxNewTokens && this.sequence.memory.slots.fits(1)) return event;
-    const end = this.#end('length');
-    return { ...event, text: text + end.text, finish: 'length' };
+    if (this.#stops.stopped) return { ...event, finish: 'stop', stopText: this.#stops.found };
+    const { complete } = this.#sampler;
+    if (!complete && this.#made < maxNewTokens && this.sequence.memory.slots.fits(1)) return event;
+    const end = this.#end(complete ? 'stop' : 'length');
+    return { ...end, ...event, text: text + end.text };
+  }
+
+  /** Frees what a grammar holds. */
+  release(): void {
+    this.#sampler.destroy();
   }
 
   /**
@@ -103,9 +122,10 @@ export class AnswerChoice {
 
   #end(finish: StopReason): TokenEvent {
     const rest = this.#stream.end(),
-      text = this.#stops.end(rest);
+      text = this.#stops.end(rest),
+      { found: stopText } = this.#stops;
     this.#said += rest;
     this.text += text;
-    return { choice: this.index, text, tokens: 0, finish: this.#stops.stopped ? 'stop' : finish };
+    return { choice: this.index, text, tokens: 0, finish: stopText === undefined ? finish : 'stop', stopText };
   }
 }

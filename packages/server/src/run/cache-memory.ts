@@ -161,6 +161,7 @@ export class CacheMemory {
   releaseAnswer(choice: AnswerChoice, { request, inParts = 0, parent }: Job, keep: boolean): void {
     const { sequence, promised } = choice,
       { pool, conversations } = this;
+    choice.release();
     pool.give(promised);
     if (!keep || sequence.memory.ledger.allocated > pool.free) {
       sequence.destroy();

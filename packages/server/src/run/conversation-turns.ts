@@ -1,7 +1,5 @@
 import { createHash } from 'node:crypto';
-import { KvError } from '@kv/core';
-import { afterAnswer } from '@kv/engine';
-import type { ChatMessage, RenderedChat } from '@kv/models';
+import type { ChatMessage } from '@kv/models';
 
 /** An earlier state of a conversation that a request may go on from. */
 export interface ConversationStart {
@@ -20,73 +18,37 @@ export interface ConversationTurns {
   readonly starts: readonly ConversationStart[];
   /** The digest of all its messages. */
   readonly whole: string;
-  /** Stop texts that belong between the answer and what follows, such as the end of a line. */
+  /** Stop texts that belong between an answer and what follows, such as the end of a line. */
   readonly tails: readonly string[];
-  /** Returns the digests of the conversation with this answer, as a client may send it back. */
-  after(text: string): readonly string[];
+  /** Bytes of its messages, which are held until the answers end. */
+  readonly bytes: number;
+  /** Returns the digest of the conversation with this answer. */
+  after(answer: ChatMessage): string;
 }
 
-/** How messages become text. */
-export interface TurnText {
-  /** Renders messages; undefined for a model without a chat template, whose messages are lines. */
-  readonly render?: ((messages: readonly ChatMessage[]) => RenderedChat) | undefined;
-  /** Joins messages as lines. */
-  readonly lines: (messages: readonly ChatMessage[]) => string;
-  /** Reads what follows an answer. */
-  read(rest: RenderedChat): Promise<readonly number[]>;
-  /** What else the text depends on, such as tools and the template's variables. */
-  readonly given?: unknown;
-  /** Returns the messages that an answer's text becomes, in the forms that clients send back. @defaultValue its text */
-  answers?(text: string): readonly ChatMessage[];
+/** What a conversation is besides its messages. */
+interface TurnReading extends Pick<ConversationTurns, 'tails'> {
+  /** All else that its text depends on, such as tools and the template's variables. */
+  readonly given: unknown;
+  /** Returns the ids of what follows the answer in message `i`, see `ConversationStart`. */
+  rest(i: number, tail: string): Promise<readonly number[] | undefined>;
 }
 
-/**
- * Returns a conversation's turns. What follows an answer does not depend on its text, so only that part is rendered and
- * read, as in `Chat`: the cache goes on with what the model has written, however a template would render it again.
- */
+/** Returns a conversation's turns, by digests that are chained from message to message. */
 export function conversationTurns(
   messages: readonly ChatMessage[],
-  { render, lines, read, given, answers = (content) => [{ role: 'assistant', content }] }: TurnText,
+  { given, tails, rest }: TurnReading,
 ): ConversationTurns {
   const starts: ConversationStart[] = [];
-  let digest = sha256(JSON.stringify([render !== undefined, given ?? null]));
+  let digest = sha256(JSON.stringify(given ?? null)),
+    bytes = 0;
   for (const [i, message] of messages.entries()) {
     digest = joined(digest, message);
+    bytes += 256 + 2 * message.content.length + 4 * (JSON.stringify(message.tool_calls)?.length ?? 0);
     if (message.role === 'assistant' && i + 1 < messages.length)
-      starts.unshift({
-        digest,
-        async rest(tail) {
-          const rest = render ? afterTemplate(messages, i, render) : afterLine(messages, i, lines, tail);
-          return rest && (await read(rest));
-        },
-      });
+      starts.unshift({ digest, rest: (tail) => rest(i, tail) });
   }
-  return {
-    starts,
-    whole: digest,
-    tails: render ? [] : ['\n'],
-    after: (text) => [...new Set(answers(text).map((answer) => joined(digest, answer)))],
-  };
-}
-
-/** Returns what a template writes after the answer in message `i`; undefined for one that wants a call before its result. */
-function afterTemplate(
-  messages: readonly ChatMessage[],
-  i: number,
-  render: NonNullable<TurnText['render']>,
-): RenderedChat | undefined {
-  try {
-    return afterAnswer(messages, i, render);
-  } catch (cause) {
-    if (KvError.is(cause)) return undefined;
-    throw cause;
-  }
-}
-
-/** Returns the lines after that of the answer in message `i`. */
-function afterLine(messages: readonly ChatMessage[], i: number, lines: TurnText['lines'], tail: string): RenderedChat {
-  const text = lines(messages).slice(lines(messages.slice(0, i + 1)).length + tail.length);
-  return { text, untrusted: [[0, text.length]] };
+  return { starts, whole: digest, tails, bytes, after: (answer) => joined(digest, answer) };
 }
 
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
@@ -95,15 +57,24 @@ const sha256 = (text: string): string => createHash('sha256').update(text).diges
 const joined = (digest: string, message: ChatMessage): string => sha256(digest + JSON.stringify(comparable(message)));
 
 /** Returns a message in one form, without the ids of its calls, which the server has made up. */
-function comparable({ role, content, ...rest }: ChatMessage): object {
+function comparable({ role, content, ...rest }: ChatMessage): unknown {
   const fields = Object.entries(rest)
     .filter(([, value]) => value !== undefined)
     .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([name, value]) => [
-      name,
-      name === 'tool_calls' && Array.isArray(value)
-        ? value.map((call) => (typeof call === 'object' && call !== null ? { ...call, id: undefined } : call))
-        : value,
-    ]);
+    .map(([name, value]) => [name, name === 'tool_calls' && Array.isArray(value) ? value.map(called) : value]);
   return [role, content, fields];
+}
+
+/** Returns the name and the arguments of a call; clients may write their JSON anew. */
+function called(call: unknown): unknown {
+  const { function: of } = call as { readonly function?: { readonly name?: unknown; readonly arguments?: unknown } };
+  return [of?.name, typeof of?.arguments === 'string' ? parsed(of.arguments) : of?.arguments];
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return text;
+  }
 }

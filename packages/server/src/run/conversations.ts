@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Policy } from '@kv/core';
 import { isLong, longestPrefix } from '@kv/engine';
-import type { Model, Sequence } from '@kv/models';
+import type { ChatMessage, Model, Sequence } from '@kv/models';
 import type { ConversationStore } from './conversation-store.ts';
 import type { ConversationStart, ConversationTurns } from './conversation-turns.ts';
 import { loadConversation, saveConversation, seal, type ConversationCache } from './saved-conversation.ts';
@@ -31,6 +31,8 @@ export interface ConversationRequest {
   readonly ids: readonly number[];
   /** What it goes on from, and its answers make of it; absent for a prompt that is given as ids or text. */
   readonly turns?: ConversationTurns | undefined;
+  /** Returns the messages that an answer's text is, in the forms that clients send back. @defaultValue its text */
+  answers?(text: string): readonly ChatMessage[];
   readonly policy: Policy | undefined;
   readonly sequencePolicy: SequencePolicy;
 }
@@ -220,7 +222,7 @@ export class Conversations {
       key = keyOf(this.#model, sequencePolicy),
       { sequence } = cache,
       fed = sequence.progress.text.ids,
-      digests = turns ? (text === undefined ? [] : this.#after(turns, text)) : idDigests(fed, [fed.length]);
+      digests = turns ? (text === undefined ? [] : this.#after(request, text)) : idDigests(fed, [fed.length]);
     const names = digests.map((digest) => nameOf(key, digest)),
       same = names.flatMap((name) => this.#named.get(name)?.kept ?? []), // the same conversation, read another time
       kept = this.#add({ ...cache, before: parent?.names ?? [] }, names, turns ? undefined : { key, at: fed.length });
@@ -236,9 +238,10 @@ export class Conversations {
   }
 
   /** Returns the digests of an answer; none where it cannot be read. */
-  #after(turns: ConversationTurns, text: string): readonly string[] {
+  #after({ turns, answers }: ConversationRequest, text: string): readonly string[] {
     try {
-      return turns.after(text);
+      const all = answers?.(text) ?? [{ role: 'assistant', content: text }];
+      return [...new Set(all.flatMap((answer) => turns?.after(answer) ?? []))];
     } catch (cause) {
       this.#failed(cause);
       return [];

@@ -12,6 +12,8 @@ export interface SequenceRequest extends ConversationRequest {
   readonly n: number;
   /** Number of most likely tokens to report for each prompt token; absent if the prompt is not scored. */
   readonly scorePrompt?: number | undefined;
+  /** Characters of tools and schemas, which are held until the answers end. @defaultValue 0 */
+  readonly schemaBytes?: number | undefined;
   /** Characters of the echoed prompt that precede the answer in the response. */
   readonly offset: number;
   /** Whether the response is streamed. */

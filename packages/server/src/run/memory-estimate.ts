@@ -193,13 +193,22 @@ export function scratchBytes(config: ModelConfig, part: number, running: number)
 
 /**
  * Returns an upper bound on the bytes of unread events of a request: ids, text and, where tokens are scored, their most
- * likely alternatives, as objects and as JSON. For a stream at most `ahead` events are unread.
+ * likely alternatives, as objects and as JSON; and of tools, schemas and messages. For a stream at most `ahead` events are unread.
  */
-export function unreadEventBytes({ ids, limits, n, scorePrompt, streamed }: SequenceRequest, ahead: number): number {
+export function unreadEventBytes(
+  { ids, limits, n, scorePrompt, streamed, schemaBytes = 0, turns }: SequenceRequest,
+  ahead: number,
+): number {
   const scored = (count: number | undefined): number => (count === undefined ? 0 : 250 + 200 * (count + 1)),
     answers = streamed ? Math.min(n * limits.maxNewTokens, ahead + n) : n * limits.maxNewTokens,
     prompts = scorePrompt === undefined ? 0 : (streamed ? 1 : n) * ids.length;
-  return 32 * ids.length + answers * (64 + scored(limits.logprobs)) + prompts * scored(scorePrompt);
+  return (
+    32 * ids.length +
+    8 * schemaBytes +
+    (turns?.bytes ?? 0) +
+    answers * (64 + scored(limits.logprobs)) +
+    prompts * scored(scorePrompt)
+  );
 }
 
 /**
