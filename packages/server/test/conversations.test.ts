@@ -1,7 +1,7 @@
-import { mkdtempSync, readdirSync, rmSync, statSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, readdirSync, rmSync, statSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Chat, Sequence } from '@kv/models';
+import { Chat, loadModel, Sequence } from '@kv/models';
 import type { Budget } from '@kv/models';
 import fc from 'fast-check';
 import { afterAll, describe, expect, test } from 'vitest';
@@ -436,4 +436,52 @@ test('whatever is retried, edited or branched, each answer is that of its own tu
     { numRuns: 12, endOnFailure: true },
   );
   expect(continued).toBeGreaterThan(5);
+});
+
+test('an agent reads the results of its calls alone, however its client writes the calls anew', async () => {
+  const chatTemplate = readFileSync(
+      new URL('../../model-testing/fixtures/hermes.jinja', import.meta.url),
+      'utf8',
+    ),
+    model = await loadModel('embedded', { chatTemplate }),
+    on = await serve({ model }),
+    city = { type: 'object', properties: { city: { type: 'string', enum: ['Paris'] } }, required: ['city'] },
+    tools = [{ type: 'function', function: { name: 'weather', parameters: city } }],
+    way = { policy: 'h2o', budget: 300, block: 64 },
+    messages: object[] = [{ role: 'user', content: 'The weather of Paris' }];
+  let held = 0;
+  for (let turn = 0; turn < 4; turn++) {
+    const { json } = await on.post('/v1/chat/completions', {
+      ...way,
+      messages,
+      tools,
+      tool_choice: turn % 2 === 0 ? 'required' : 'auto',
+      parallel_tool_calls: false,
+      max_tokens: turn % 2 === 0 ? 120 : 6,
+      temperature: 0,
+    });
+    expect(json.error).toBe(undefined);
+    const { prompt_tokens: all, completion_tokens: made, prompt_tokens_details: details } = json.usage,
+      [{ message }] = json.choices;
+    if (turn > 0) expect([turn, details.cached_tokens >= held]).toEqual([turn, true]);
+    held = all + made - 1;
+    const calls: { id: string; function: { name: string; arguments: string } }[] = message.tool_calls ?? [];
+    if (turn % 2 === 0) expect([message, calls.length]).toEqual([message, 1]);
+    messages.push({
+      ...message,
+      ...(calls.length > 0 && {
+        tool_calls: calls.map((call) => ({
+          ...call,
+          function: { ...call.function, arguments: JSON.stringify(JSON.parse(call.function.arguments), null, 2) },
+        })),
+      }),
+    });
+    messages.push(
+      ...(calls.length > 0
+        ? calls.map(({ id }) => ({ role: 'tool', tool_call_id: id, content: 'wide' }))
+        : [{ role: 'user', content: 'The river' }]),
+    );
+  }
+  await on.server.close();
+  model.destroy();
 });
