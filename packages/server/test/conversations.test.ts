@@ -1,6 +1,16 @@
-import { mkdtempSync, readFileSync, readdirSync, rmSync, statSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
+import {
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { Chat, loadModel, Sequence } from '@kv/models';
 import type { Budget } from '@kv/models';
 import fc from 'fast-check';
@@ -439,10 +449,7 @@ test('whatever is retried, edited or branched, each answer is that of its own tu
 });
 
 test('an agent reads the results of its calls alone, however its client writes the calls anew', async () => {
-  const chatTemplate = readFileSync(
-      new URL('../../model-testing/fixtures/hermes.jinja', import.meta.url),
-      'utf8',
-    ),
+  const chatTemplate = readFileSync(new URL('../../model-testing/fixtures/hermes.jinja', import.meta.url), 'utf8'),
     model = await loadModel('embedded', { chatTemplate }),
     on = await serve({ model }),
     city = { type: 'object', properties: { city: { type: 'string', enum: ['Paris'] } }, required: ['city'] },
@@ -482,6 +489,22 @@ test('an agent reads the results of its calls alone, however its client writes t
         : [{ role: 'user', content: 'The river' }]),
     );
   }
+  await on.server.close();
+  model.destroy();
+});
+
+test('a conversation under a budget goes on past the context, as Chat does', async () => {
+  const model = await loadModel(fileURLToPath(new URL('../../model-testing/fixtures/llama', import.meta.url))),
+    way = { policy: 'h2o', budget: 24, every: 4 },
+    on = await serve({ model, limits: { part: 16, maxPromptTokens: 10_000 } }),
+    chat = new Chat(model, { ...way, maxNewTokens: NEW }),
+    talk = new Talk(way);
+  for (let turn = 0; chat.sequence.progress.length <= model.config.maxPositions + 20; turn++) {
+    const { said, asked } = await talk.sayMore(on, turn);
+    expect((await chat.send(asked)).text).toBe(said);
+    expect(talk.read.at(-1)!.read).toBeLessThan(70);
+  }
+  chat.destroy();
   await on.server.close();
   model.destroy();
 });
