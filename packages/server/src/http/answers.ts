@@ -8,6 +8,7 @@ import type { PromptReading, PromptTokens } from '../protocol/prompt.ts';
 import type { Answer, Protocol } from '../protocol/protocol.ts';
 import { expectModel, newTokensOf, sequencePolicyOf } from '../protocol/request.ts';
 import type { Defaults } from '../protocol/request.ts';
+import { expectTokens } from '../protocol/sampling.ts';
 import { answerMessages } from '../protocol/turns.ts';
 import { tooLong } from '../protocol/text-reader.ts';
 import type { PromptLimits } from '../protocol/text-reader.ts';
@@ -87,6 +88,7 @@ export class Answers {
       most = limits.maxNewTokens ?? maxPositions,
       maxNewTokens = newTokensOf(asked, most),
       evicts = sequencePolicy.policy?.evicts === true; // a conversation may be longer than the context
+    expectTokens(asked.sampling, model.config.vocab);
     scheduler.expectRoom();
     const bounds = evicts
       ? { tokens: maxPromptTokens, of: `the ${maxPromptTokens} tokens that this server reads of one` }

@@ -132,17 +132,18 @@ export class LiteralGrammar {
   #string({ minLength, maxLength }: Schema, where: string): string {
     const count = times(minLength, maxLength, where);
     return this.#either(
-      this.#form.quotes.map((quote) => this.rule(`${quoted(quote)} ${this.#char(quote)}${count} ${quoted(quote)}`)),
+      this.#form.quotes.map((quote) =>
+        this.rule(`${quoted(quote)} ${this.#char(quote, count !== '*')}${count} ${quoted(quote)}`),
+      ),
     );
   }
 
-  /** A character of a string between two quotes. */
-  #char(quote: string): string {
+  /** A character of a string between two quotes; several that stand for themselves, unless they are counted. */
+  #char(quote: string, counted: boolean): string {
+    if (!this.#form.escapes) return counted ? '[^<]' : this.#once('char', () => this.rule('[^<] | "<"+ [^<|]'));
     return this.#once(`char ${quote}`, () =>
       this.rule(
-        this.#form.escapes
-          ? String.raw`[^${quote}\\\x00-\x1f] | "\\" (["'\\nrt] | "u" [0-9a-fA-F] [0-9a-fA-F] [0-9a-fA-F] [0-9a-fA-F])`
-          : '[^<] | "<"+ [^<|]',
+        String.raw`[^${quote}\\\x00-\x1f] | "\\" (["'\\nrt] | "u" [0-9a-fA-F] [0-9a-fA-F] [0-9a-fA-F] [0-9a-fA-F])`,
       ),
     );
   }

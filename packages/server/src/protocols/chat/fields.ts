@@ -70,7 +70,10 @@ const schemaForm = Type.Object(
   {
     name: NAME,
     description: Type.Optional(Type.String({ description: 'a text' })),
-    schema: Type.Unsafe<object | boolean>({ type: ['object', 'boolean'], description: 'a JSON schema' }),
+    schema: Type.Unsafe<object | boolean>({
+      anyOf: [{ type: 'object' }, { type: 'boolean' }],
+      description: 'a JSON schema',
+    }),
     strict: flag,
   },
   { additionalProperties: false, description: 'an object with name and schema' },

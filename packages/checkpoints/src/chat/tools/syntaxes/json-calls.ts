@@ -42,8 +42,7 @@ export const llama3: CallSyntax = {
     yield* input.space();
     return told(yield* jsonCall(input), report);
   },
-  tags: (tools) =>
-    ['', '<|python_tag|>'].flatMap((before) => tools.map((tool) => jsonTag(tool, before, 'parameters', ''))),
+  tags: (tools) => tools.map((tool) => jsonTag(tool, '', 'parameters', '')),
 };
 
 /** Mistral until 2024: one list. */

@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
-import { parametersOf, tag, type CallSyntax } from '../call-syntax.ts';
+import { NOTHING, optional, parametersOf, tag, type CallSyntax } from '../call-syntax.ts';
 import type { Incoming, Reading } from '../incoming.ts';
-import { parsed } from '../json-text.ts';
+import { jsonText, parsed } from '../json-text.ts';
 import { alternatives, objectSchema, propertiesOf, referred, typeOf, typesOf, type Schema } from '../schema.ts';
 import type { AnswerStructure } from '../structure.ts';
 import type { ToolFunction } from '../tool-format.ts';
@@ -14,6 +14,7 @@ import { NAME, told } from './json-calls.ts';
 export const qwenXml: CallSyntax = {
   name: 'qwen3-coder',
   triggers: ['<tool_call>', '<function='],
+  begins: ['<function='],
   closers: ['</tool_call>'],
   marks: ['<tool_call>', '</tool_call>'],
   ends: [],
@@ -38,11 +39,12 @@ export const qwenXml: CallSyntax = {
     }
     return (yield* input.literal('/function>')) && told({ name, arguments: `{${fields.join(', ')}}` }, report);
   },
-  tags: (tools) =>
-    tools.flatMap((tool) => {
-      const content = parameters(tool),
-        [begin, end] = [`<function=${tool.name}>\n`, '</function>'];
-      return [tag(`<tool_call>\n${begin}`, content, `${end}\n</tool_call>`), tag(begin, content, end)];
+  // in text, `<tool_call>` need not come before: it is text, and calls are held to their schemas without it
+  tags: (tools, parallel, alone) =>
+    tools.map((tool) => {
+      const before = alone ? '<tool_call>\n' : '',
+        after = alone || !parallel ? '\n</tool_call>' : '';
+      return tag(`${before}<function=${tool.name}>\n`, parameters(tool), `</function>${after}`);
     }),
 };
 
@@ -51,14 +53,28 @@ function* parameter(input: Incoming, kinds: ReadonlyMap<string, readonly string[
   if (!(yield* input.literal('parameter='))) return undefined;
   const key = yield* input.all(/[^>\n]/);
   if (!(yield* input.literal('>'))) return undefined;
+  const types = kinds.get(key) ?? ['string'],
+    value = types.includes('string') ? yield* mixedValue(input, types) : yield* jsonValue(input);
+  return value === undefined ? undefined : `${JSON.stringify(key)}: ${value}`;
+}
+
+/** Reads a value that is no string: one in it may hold what ends a parameter. */
+function* jsonValue(input: Incoming): Reading<string | undefined> {
+  yield* input.space();
+  const text = yield* jsonText(input);
+  yield* input.space();
+  return (yield* input.literal('</parameter>')) ? text : undefined;
+}
+
+/** Reads a value that may be a string, as JSON where it is written as another of the types. */
+function* mixedValue(input: Incoming, types: readonly string[]): Reading<string | undefined> {
   let text = '';
   if ((yield* input.until(['</parameter>'], (part) => (text += part))) === undefined) return undefined;
   text = text.replace(/^\n/, '').replace(/\n$/, '');
-  const value = parsed(text),
-    types = kinds.get(key) ?? ['string'],
-    other = value !== undefined && (!types.includes('string') || types.includes(typeOf(value)));
-  if (other && typeof value !== 'string') return `${JSON.stringify(key)}: ${text.trim()}`;
-  return types.includes('string') ? `${JSON.stringify(key)}: ${JSON.stringify(text)}` : undefined;
+  const value = parsed(text);
+  return value !== undefined && typeof value !== 'string' && types.includes(typeOf(value))
+    ? text.trim()
+    : JSON.stringify(text);
 }
 
 /** Returns the types that each parameter of a function may have. */
@@ -111,12 +127,10 @@ function parameters(tool: ToolFunction): AnswerStructure {
           `the format qwen3-coder of this model cannot write a parameter ${JSON.stringify(name.slice(0, 60))}`,
         );
       const own = tag(`<parameter=${name}>\n`, parameterValue(one, root, `${tool.name}.${name}`), '\n</parameter>\n');
-      return required ? own : { type: 'or', elements: [own, NOTHING] };
+      return required ? own : optional(own);
     });
   return elements.length === 0 ? NOTHING : { type: 'sequence', elements };
 }
-
-const NOTHING: AnswerStructure = { type: 'grammar', grammar: 'root ::= ""' };
 
 /** A parameter's value: a string as it is, others as JSON. */
 function parameterValue(schema: Schema, root: Schema, where: string): AnswerStructure {
