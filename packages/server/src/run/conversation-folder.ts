@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { constants } from 'node:fs';
-import { mkdir, open, readdir, rename, stat, unlink, utimes, writeFile } from 'node:fs/promises';
+import { accessSync, constants, mkdirSync } from 'node:fs';
+import { open, readdir, rename, stat, unlink, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { KvError } from '@kv/core';
 import { settleOwn } from '@kv/core/engine';
@@ -8,10 +8,19 @@ import { CONVERSATIONS } from '../options.ts';
 import type { ConversationsFolder } from '../options.ts';
 import type { ConversationStore } from './conversation-store.ts';
 
-/** Returns what an option names: a store, or a folder. @throws KvError for neither */
+/** Returns what an option names: a store, or a folder, which is made. @throws KvError for neither, or no such folder */
 export function storeOf(given: ConversationsFolder | ConversationStore | undefined): ConversationStore | undefined {
   if (!given || 'get' in given) return given;
   const { folder, bytes, hours } = settleOwn('conversations', CONVERSATIONS, given);
+  try {
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    accessSync(folder, constants.R_OK | constants.W_OK | constants.X_OK);
+  } catch (cause) {
+    throw new KvError(
+      'conversations',
+      `expected a folder that this process may read and write, got ${(cause as Error).message}`,
+    );
+  }
   return new ConversationFolder(folder, { bytes, age: hours * 3_600_000 });
 }
 
@@ -103,7 +112,6 @@ export class ConversationFolder implements ConversationStore {
     return (this.#listed ??= this.#read());
   }
   async #read(): Promise<void> {
-    await mkdir(this.#folder, { recursive: true, mode: 0o700 });
     const found: { readonly key: string; readonly bytes: number; readonly used: number }[] = [],
       now = Date.now();
     for (const name of await readdir(this.#folder)) {
