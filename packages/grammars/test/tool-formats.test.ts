@@ -67,6 +67,7 @@ function withMarks(marks: readonly string[]): VocabularyModel {
 
 /** Texts that end what a walk may be in. */
 const CLOSERS = [
+  "'",
   '"',
   '\n</parameter>\n',
   '<|"|>',
@@ -138,7 +139,7 @@ describe.each(inTurn(Object.keys(TOOL_TEMPLATES), 3))('%s', (name) => {
           marks: format.marks,
           ends: format.ends,
         });
-      for (let i = 0; i < 6; i++) {
+      for (let i = 0; i < 4; i++) {
         const matcher = grammar.begin(),
           text = walk(model, matcher, draw, format),
           reader = answersOf(template).reader(TOOLS),

@@ -49,6 +49,25 @@ test('answers are those of the library with the same options', async () => {
   );
 });
 
+test("a server's own options are what a request leaves out", async () => {
+  const own = await serve({ temperature: 0, repetitionPenalty: 3, logitBias: { 5: 1 } }),
+    ask = async (body: object): Promise<string> =>
+      (await own.post('/v1/completions', { prompt, max_tokens: 8, ...body })).json.choices[0].text,
+    model = await embedded(),
+    said = async (options: SamplerOptions): Promise<string> =>
+      (await generate(model, { prompt, maxNewTokens: 8, ...options })).text;
+  try {
+    expect(await ask({})).toBe(await said({ repetitionPenalty: 3, logitBias: { 5: 1 } }));
+    expect(await ask({ repetition_penalty: 1, logit_bias: {} })).toBe(await said({}));
+    expect(await ask({ temperature: 1, seed: 4 })).toBe(
+      await said({ temperature: 1, seed: 4, repetitionPenalty: 3, logitBias: { 5: 1 } }),
+    );
+  } finally {
+    await own.server.close();
+  }
+  await expect(serve({ logitBias: { 99999999: 1 } })).rejects.toThrow('logitBias: must be for token ids below');
+});
+
 test('repeat_penalty is another name of repetition_penalty', async () => {
   const text = async (body: object): Promise<string> => (await complete(body)).json.choices[0].text,
     penalized = await text({ repetition_penalty: 3 });

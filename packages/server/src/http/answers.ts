@@ -8,7 +8,7 @@ import type { PromptReading, PromptTokens } from '../protocol/prompt.ts';
 import type { Answer, Protocol } from '../protocol/protocol.ts';
 import { expectModel, newTokensOf, sequencePolicyOf } from '../protocol/request.ts';
 import type { Defaults } from '../protocol/request.ts';
-import { expectTokens } from '../protocol/sampling.ts';
+import { drawnBy, expectTokens } from '../protocol/sampling.ts';
 import { answerMessages } from '../protocol/turns.ts';
 import { tooLong } from '../protocol/text-reader.ts';
 import type { PromptLimits } from '../protocol/text-reader.ts';
@@ -98,10 +98,10 @@ export class Answers {
       letGo(request),
     );
     const schemaBytes = held(asked.tools) + held(asked.form),
-      { grammar, marks, ends, reader } = shape,
+      { reader, ...shaped } = shape,
       { n, stream: streamed, stop, sampling, logprobs } = asked,
       echoed = prompts.map((read) => (asked.echo ? this.#textOf(read) : ''));
-    const requests = prompts.map(({ ids, stop: ends = [], turns }, i): SequenceRequest => {
+    const requests = prompts.map(({ ids, stop: lineEnds = [], turns }, i): SequenceRequest => {
       const room = evicts ? most : maxPositions - ids.length;
       if (room === 0) throw tooLong(ids.length, `the model's context of ${maxPositions} tokens and leave room`);
       return {
@@ -111,14 +111,13 @@ export class Answers {
         policy,
         sequencePolicy,
         limits: {
-          ...sampling,
+          ...drawnBy(sampling, defaults.sampling),
           maxNewTokens: Math.min(maxNewTokens, room),
-          stop: [...stop, ...ends],
+          // what has a form ends by itself
+          stop: shaped.grammar ? stop : [...stop, ...lineEnds],
           stopAtEos: true,
           logprobs,
-          grammar,
-          marks,
-          ends,
+          ...shaped,
         },
         n,
         schemaBytes: i === 0 ? schemaBytes : 0,

@@ -4,7 +4,7 @@ import type { Usage } from '../run/job.ts';
 import type { Ask } from './ask.ts';
 import type { Answer } from './protocol.ts';
 import { refusalOf, type Refusal } from './refusal.ts';
-import { samplingOf } from './sampling.ts';
+import { readSampling } from './sampling.ts';
 import type { CommonRequest } from './schema.ts';
 
 type AskOfOne = Pick<
@@ -28,7 +28,7 @@ export function commonAsk(request: CommonRequest): Omit<Ask, keyof AskOfOne> {
     model,
     stream,
     n,
-    sampling: samplingOf(request),
+    sampling: readSampling(request),
     stop: typeof stop === 'string' ? [stop] : stop,
     maxNewTokens,
     ...{ policy, budget, block, every },

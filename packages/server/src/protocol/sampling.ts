@@ -1,4 +1,6 @@
 import { randomInt } from 'node:crypto';
+import { samplingOf } from '@kv/engine';
+import type { SamplerOptions } from '@kv/models';
 import type { Static, TObject } from 'typebox';
 import type { Sampling } from './ask.ts';
 import { Refusal } from './refusal.ts';
@@ -8,11 +10,11 @@ import type { sampling } from './schema.ts';
 type SamplingRequest = Static<TObject<typeof sampling>>;
 
 /**
- * Reads how tokens are drawn: with temperature 1 and a seed of chance unless the request says otherwise.
+ * Reads how tokens are drawn, with a seed of chance unless the request has one.
  * @throws Refusal for two names of one penalty that say different things
  */
-export function samplingOf(request: SamplingRequest): Sampling {
-  const { temperature = 1, top_k = 0, top_p: topP = 1, min_p, frequency_penalty, presence_penalty } = request,
+export function readSampling(request: SamplingRequest): Sampling {
+  const { temperature, top_k, top_p: topP, min_p, frequency_penalty, presence_penalty } = request,
     { repetition_penalty: penalty, repeat_penalty: alias, logit_bias, seed = randomInt(2 ** 31) } = request;
   if (penalty !== undefined && alias !== undefined && penalty !== alias)
     throw new Refusal("'repeat_penalty' is expected without 'repetition_penalty', which says something else", {
@@ -21,7 +23,7 @@ export function samplingOf(request: SamplingRequest): Sampling {
   return {
     // top_p 0 leaves the most likely token
     ...(topP === 0 ? { temperature: 0, topP: 1 } : { temperature, topP }),
-    topK: Math.max(0, top_k),
+    topK: top_k === undefined ? undefined : Math.max(0, top_k),
     minP: min_p,
     repetitionPenalty: penalty ?? alias,
     frequencyPenalty: frequency_penalty,
@@ -30,6 +32,14 @@ export function samplingOf(request: SamplingRequest): Sampling {
     seed,
   };
 }
+
+/** Returns how tokens are drawn where a server has defaults for what a request leaves out. */
+export const drawnBy = (asked: Sampling, defaults: SamplerOptions): Sampling => ({
+  temperature: 1,
+  ...samplingOf(defaults),
+  ...samplingOf(asked),
+  seed: asked.seed,
+});
 
 /** @throws Refusal for a biased id that is not below `vocab` */
 export function expectTokens({ logitBias = {} }: Sampling, vocab: number): void {

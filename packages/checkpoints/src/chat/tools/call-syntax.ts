@@ -37,14 +37,15 @@ export interface CallSyntax {
     report: (call: ReadCall) => boolean,
     tools: ReadonlyMap<string, ToolFunction>,
   ): Reading<boolean>;
-  /** The triggers that tags begin with, where not all do. */
-  readonly begins?: readonly string[];
+  /** The trigger that the tag begins with, where it is not the first. */
+  readonly begins?: string;
   /**
-   * Returns the tags that an answer may have.
+   * Returns the tag of a call, or of all calls of an answer: one for all functions, so that a grammar of it shares what
+   * their schemas have in common.
    * @param alone whether calls are all that the answer has, rather than begin at triggers in its text
    * @throws KvError for what cannot be expressed
    */
-  tags(tools: readonly ToolFunction[], parallel: boolean, alone: boolean): readonly AnswerTag[];
+  tag(tools: readonly ToolFunction[], parallel: boolean, alone: boolean): AnswerTag;
   /** Text between two tags. */
   readonly separator: string;
   /** Writes calls of an earlier answer, for templates that do not. */
@@ -65,6 +66,18 @@ export function parametersOf({ parameters }: ToolFunction): object {
 export const jsonArguments = (tool: ToolFunction): AnswerStructure => ({
   type: 'json_schema',
   json_schema: parametersOf(tool),
+});
+
+/** A structure that each function has its own of: texts and structures, one after the other. */
+export const byTool = (
+  tools: readonly ToolFunction[],
+  parts: (tool: ToolFunction) => readonly (string | AnswerStructure)[],
+): AnswerStructure => ({
+  type: 'or',
+  elements: tools.map((tool) => ({
+    type: 'sequence',
+    elements: parts(tool).map((part) => (typeof part === 'string' ? { type: 'const_string', value: part } : part)),
+  })),
 });
 
 /** No text. */

@@ -108,24 +108,25 @@ function callsOf(
   required: boolean,
   parallel: boolean,
 ): AnswerStructure {
-  const tags = syntax.tags(tools, parallel, required || syntax.first === true),
-    { triggers, begins = triggers, separator } = syntax,
+  const one = syntax.tag(tools, parallel, required || syntax.first === true),
+    { triggers, begins, separator } = syntax,
     once = !parallel || syntax.single === true;
   if (syntax.first === true) {
     // the call itself, or what announces it
     const [, ...before] = triggers,
       call: AnswerStructure = {
         type: 'sequence',
-        elements: [...before.map((value) => optional({ type: 'const_string', value })), { type: 'or', elements: tags }],
+        elements: [...before.map((value) => optional({ type: 'const_string', value })), one],
       };
     const text: AnswerStructure = { type: 'grammar', grammar: textNotBeginningWith(triggers) };
     return required ? call : { type: 'or', elements: [call, text] };
   }
-  if (!required) return { type: 'triggered_tags', triggers: begins, tags, ...(once && { stop_after_first: true }) };
-  if (once) return { type: 'or', elements: tags };
+  const calls = { type: 'triggered_tags', triggers: begins === undefined ? triggers : [begins], tags: [one] } as const;
+  if (!required) return { ...calls, ...(once && { stop_after_first: true }) };
+  if (once) return one;
   return separator === ''
-    ? { type: 'triggered_tags', triggers, tags, at_least_one: true }
-    : { type: 'tags_with_separator', tags, separator, at_least_one: true };
+    ? { ...calls, at_least_one: true }
+    : { type: 'tags_with_separator', tags: [one], separator, at_least_one: true };
 }
 
 /** Puts reasoning before a structure: what the prompt has begun, or any. */

@@ -1,5 +1,5 @@
 import type { AnswerParts } from '../answer-reader.ts';
-import { jsonArguments, optional, tag } from '../call-syntax.ts';
+import { byTool, jsonArguments, optional, tag } from '../call-syntax.ts';
 import type { Incoming, Reading } from '../incoming.ts';
 import { isObject, jsonText } from '../json-text.ts';
 import type { AnswerStructure } from '../structure.ts';
@@ -75,26 +75,27 @@ function recipientOf(header: string): string | undefined {
 }
 
 /** What a call's header may have after the name. */
-const FORMS = [
-  ' <|constrain|>json',
-  '<|channel|>commentary json',
-  '<|channel|>commentary <|constrain|>json',
-  ' json',
-  '',
-].map((form): AnswerStructure => ({ type: 'const_string', value: `${form}<|message|>` }));
+const HEADER_END: AnswerStructure = {
+  type: 'or',
+  elements: [
+    ' <|constrain|>json',
+    '<|channel|>commentary json',
+    '<|channel|>commentary <|constrain|>json',
+    ' json',
+    '',
+  ].map((form) => ({ type: 'const_string', value: `${form}<|message|>` })),
+};
 
 /** An answer that calls functions, one at most: the model ends it after a call. */
 export function harmonyStructure(tools: readonly ToolFunction[], required: boolean): AnswerStructure {
-  const calls = tools.map((tool) => {
-    const content: AnswerStructure = {
-      type: 'sequence',
-      elements: [{ type: 'or', elements: FORMS }, jsonArguments(tool)],
-    };
-    return tag(`${RECIPIENT}${tool.name}`, content, '');
-  });
-  if (!required) return { type: 'triggered_tags', triggers: [RECIPIENT], tags: calls, stop_after_first: true };
+  const call = tag(
+    RECIPIENT,
+    byTool(tools, (tool) => [tool.name, HEADER_END, jsonArguments(tool)]),
+    '',
+  );
+  if (!required) return { type: 'triggered_tags', triggers: [RECIPIENT], tags: [call], stop_after_first: true };
   const channel = optional({ type: 'const_string', value: '<|channel|>commentary' });
-  return afterAnalysis({ type: 'sequence', elements: [channel, { type: 'or', elements: calls }] });
+  return afterAnalysis({ type: 'sequence', elements: [channel, call] });
 }
 
 /** An answer whose final message has a structure. */

@@ -1,8 +1,8 @@
 import { KvError } from '@kv/core';
-import { NOTHING, optional, parametersOf, tag, type CallSyntax } from '../call-syntax.ts';
+import { byTool, optional, parametersOf, tag, type CallSyntax } from '../call-syntax.ts';
 import type { Incoming, Reading } from '../incoming.ts';
 import { jsonText, parsed } from '../json-text.ts';
-import { alternatives, objectSchema, propertiesOf, referred, typeOf, typesOf, type Schema } from '../schema.ts';
+import { alternatives, objectSchema, propertiesOf, schemaAt, typeOf, typesOf, type Schema } from '../schema.ts';
 import type { AnswerStructure } from '../structure.ts';
 import type { ToolFunction } from '../tool-format.ts';
 import { NAME, told } from './json-calls.ts';
@@ -14,7 +14,6 @@ import { NAME, told } from './json-calls.ts';
 export const qwenXml: CallSyntax = {
   name: 'qwen3-coder',
   triggers: ['<tool_call>', '<function='],
-  begins: ['<function='],
   closers: ['</tool_call>'],
   marks: ['<tool_call>', '</tool_call>'],
   ends: [],
@@ -40,12 +39,13 @@ export const qwenXml: CallSyntax = {
     return (yield* input.literal('/function>')) && told({ name, arguments: `{${fields.join(', ')}}` }, report);
   },
   // in text, `<tool_call>` need not come before: it is text, and calls are held to their schemas without it
-  tags: (tools, parallel, alone) =>
-    tools.map((tool) => {
-      const before = alone ? '<tool_call>\n' : '',
-        after = alone || !parallel ? '\n</tool_call>' : '';
-      return tag(`${before}<function=${tool.name}>\n`, parameters(tool), `</function>${after}`);
-    }),
+  begins: '<function=',
+  tag: (tools, parallel, alone) =>
+    tag(
+      `${alone ? '<tool_call>\n' : ''}<function=`,
+      byTool(tools, (tool) => [`${tool.name}>\n`, ...parameters(tool)]),
+      `</function>${alone || !parallel ? '\n</tool_call>' : ''}`,
+    ),
 };
 
 /** Reads one parameter after its `<`, and returns it as a field in JSON. */
@@ -104,7 +104,7 @@ function leaves(schema: Schema, root: Schema, where: string): readonly Schema[] 
   for (let one = waiting.pop(); one !== undefined; one = waiting.pop()) {
     const { $ref, type } = one;
     if ($ref !== undefined) {
-      if (!followed.has($ref)) waiting.push(referred(root, $ref, where));
+      if (!followed.has($ref)) waiting.push(schemaAt(root, $ref, where));
       followed.add($ref);
       continue;
     }
@@ -117,19 +117,18 @@ function leaves(schema: Schema, root: Schema, where: string): readonly Schema[] 
 }
 
 /** The parameters of a call, in the order of the schema. */
-function parameters(tool: ToolFunction): AnswerStructure {
+function parameters(tool: ToolFunction): readonly AnswerStructure[] {
   const root = parametersOf(tool) as Schema,
-    schema = objectSchema(root, tool.name),
-    elements = propertiesOf(schema, tool.name).map(([name, one, required]): AnswerStructure => {
-      if (/[>\n]/.test(name))
-        throw new KvError(
-          tool.name,
-          `the format qwen3-coder of this model cannot write a parameter ${JSON.stringify(name.slice(0, 60))}`,
-        );
-      const own = tag(`<parameter=${name}>\n`, parameterValue(one, root, `${tool.name}.${name}`), '\n</parameter>\n');
-      return required ? own : optional(own);
-    });
-  return elements.length === 0 ? NOTHING : { type: 'sequence', elements };
+    schema = objectSchema(root, tool.name);
+  return propertiesOf(schema, tool.name).map(([name, one, required]): AnswerStructure => {
+    if (/[>\n]/.test(name))
+      throw new KvError(
+        tool.name,
+        `the format qwen3-coder of this model cannot write a parameter ${JSON.stringify(name.slice(0, 60))}`,
+      );
+    const own = tag(`<parameter=${name}>\n`, parameterValue(one, root, `${tool.name}.${name}`), '\n</parameter>\n');
+    return required ? own : optional(own);
+  });
 }
 
 /** A parameter's value: a string as it is, others as JSON. */
