@@ -1,4 +1,5 @@
 export { chatIds, renderedAfter, renderedIds } from './chat/chat-ids.ts';
+export { promptRoles, roleRanges, type PromptRole } from './chat/role-ranges.ts';
 export type { ChatMessage, ChatOptions, ChatTemplate, RenderedChat } from './chat/chat-template.ts';
 export { misreadVariables, readVariables } from './chat/template-variables.ts';
 export type { TemplateVariables } from './chat/template-variables.ts';

@@ -1,5 +1,7 @@
 import { budgetText, exactSlotsOf, isShare, readBudget, slotsOf } from '../piece/budget.ts';
 import type { Budget, BudgetShare, SlotBytes } from '../piece/budget.ts';
+import type { Span } from '../piece/atoms.ts';
+import { slotsIn } from '../piece/spans.ts';
 import { KvError } from '../tensor/errors.ts';
 
 /** What planning a budget needs to know of a policy. */
@@ -9,6 +11,8 @@ export interface BudgetTraits {
   readonly methodName: string;
   /** It ends in kept slots, so events evict. */
   readonly evicts: boolean;
+  /** Positions that `protect` keeps, ordered and disjoint. */
+  readonly protectedSpans: readonly Span[];
   /** An allocator chooses the size itself, so no budget is needed. */
   readonly choosesBudget: boolean;
   /** A step may force more slots than its floor, depending on the text. */
@@ -67,6 +71,7 @@ export function expectBudget(
   const parsed = readBudget(budget, at);
   if ('percent' in parsed || ('bytes' in parsed && !sizes)) return;
   const slots = slotsOf(budget, 1, sizes, at);
+  expectProtected(policy, slots, at);
   if (!policy.evicts || policy.raises || policy.least(Infinity, slots) <= slots) return;
   const { said, each } =
     'bytes' in parsed && sizes
@@ -79,6 +84,16 @@ export function expectBudget(
     at,
     `${said} are fewer than '${policy.methodName}' forces in every head: ${policy.budgetHint(Number.MAX_SAFE_INTEGER, slots)}${each}`,
   );
+}
+
+/** @throws KvError where `slots` cannot hold the protected positions */
+function expectProtected({ evicts, choosesBudget, protectedSpans }: BudgetTraits, slots: number, at: string): void {
+  const asked = slotsIn(protectedSpans);
+  if (evicts && !choosesBudget && asked > slots)
+    throw new KvError(
+      at,
+      `${asked} ${asked === 1 ? 'position is' : 'positions are'} protected in every layer and KV head, of which the budget has ${slots} ${slots === 1 ? 'slot' : 'slots'}: protect less, or expected a budget of at least ${asked}`,
+    );
 }
 
 /**
@@ -95,6 +110,7 @@ export function allowanceOf(
 ): Allowance {
   expectBudget(policy, budget, { at, sizes });
   const slots = slotsOf(budget, tokens, sizes, at);
+  expectProtected(policy, slots, at);
   if (isShare(budget))
     return {
       slots: policy.evicts ? policy.least(tokens, slots) : slots,

@@ -1,6 +1,15 @@
-import { id, KvError } from '@kv/core';
-import { allowanceOf, compile, expectBudget, isShare, planBudgets, raisedNote } from '@kv/core/engine';
-import type { Budget, BudgetPlan, Policy } from '@kv/core';
+import { compose, id, KvError, protect } from '@kv/core';
+import {
+  allowanceOf,
+  compile,
+  expectBudget,
+  isShare,
+  joinedSpans,
+  planBudgets,
+  raisedNote,
+  slotsIn,
+} from '@kv/core/engine';
+import type { AnyPiece, Budget, BudgetPlan, Policy, Span } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import {
   activePolicyOf,
@@ -32,6 +41,19 @@ export class PolicySchedule {
     [this.#memory, this.#stats, this.active] = [memory, stats, active];
   }
 
+  /** Returns a policy compiled, with the positions that are protected already. */
+  compiled(policy: Policy): CompiledPolicy {
+    return protecting(compile(policy), this.active.policy.protectedSpans);
+  }
+
+  /** Protects positions under the active policy, and under every later one. @throws KvError where they do not fit */
+  protect(spans: readonly Span[]): void {
+    const policy = protecting(this.active.policy, spans),
+      { budget } = this.active;
+    if (budget) expectBudget(policy, budget.slots);
+    this.active = { ...this.active, policy };
+  }
+
   /**
    * Returns the slots per KV head of a policy's events: those asked for, else as before, else the number of tokens if
    * the policy chooses its own size.
@@ -60,7 +82,7 @@ export class PolicySchedule {
    * @throws KvError for a policy that evicts without a budget, or that does not go on moving kept slots together.
    */
   decoding(policy: Policy, budget: Budget | undefined): ActivePolicy {
-    const next = compile(policy),
+    const next = this.compiled(policy),
       allowance = this.allowance(next, budget, this.#memory.progress.length, 'decodeBudget');
     if (allowance === undefined) expectBudget(next, undefined, { at: 'decodeBudget' });
     if (movesTogether(this.active.policy) && !movesTogether(next))
@@ -118,6 +140,14 @@ export class PolicySchedule {
     const { notes: noted } = this.#stats;
     for (const note of notes) if (note !== undefined && !noted.includes(note)) noted.push(note);
   }
+}
+
+/** Returns a policy that protects these positions too. */
+function protecting(policy: CompiledPolicy, spans: readonly Span[]): CompiledPolicy {
+  const all = joinedSpans([...policy.protectedSpans, ...spans]);
+  return slotsIn(all) === slotsIn(policy.protectedSpans)
+    ? policy
+    : compile(compose(policy.piece as AnyPiece, protect({ spans: all })) as Policy);
 }
 
 /** Returns whether only events read what is recorded under a policy. @param observed whether an observer is set */
