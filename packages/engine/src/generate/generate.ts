@@ -60,7 +60,8 @@ async function* run(model: Model, given: GenerateOptions): AsyncGenerator<Chunk,
   const sequence = new Sequence(model, backend, { cache });
   try {
     sequence.observer = certify;
-    if (spans.length > 0 && [policy, decodePolicy].some((each) => each && compile(each).evicts)) sequence.protect(spans);
+    if (spans.length > 0 && [policy, decodePolicy].some((each) => each && compile(each).evicts))
+      sequence.protect(spans);
     const rows: Float32Array[] = [];
     let finish: Finish;
     const tokens: number[] = [];

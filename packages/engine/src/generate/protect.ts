@@ -58,7 +58,10 @@ export function protectedSpans(protect: readonly Protected[], prompt: ProtectedP
       if (Array.isArray(one)) {
         const [from, to] = one as unknown as Span;
         if (to <= prompt.ids.length) return [[from, to]];
-        throw new KvError('protect', `expected ranges of the ${prompt.ids.length} positions of the prompt, got [${from}, ${to})`);
+        throw new KvError(
+          'protect',
+          `expected ranges of the ${prompt.ids.length} positions of the prompt, got [${from}, ${to})`,
+        );
       }
       const wanted = typeof one === 'string' ? one : (one as { readonly text: string }).text,
         found = placesOf(wanted, text());
@@ -95,7 +98,10 @@ const MARGIN = 512;
 
 function spansOfRole(role: PromptRole, { ids, tokenizer, conversation }: ProtectedPrompt): readonly Span[] {
   if (!conversation)
-    throw new KvError('protect', `expected messages, of which '${role}' is a part, got a prompt without: { text: '${role}' } is a text`);
+    throw new KvError(
+      'protect',
+      `expected messages, of which '${role}' is a part, got a prompt without: { text: '${role}' } is a text`,
+    );
   const { rendered, special = false, ranges } = conversation,
     end = Math.max(0, ...ranges[role].map(([, to]) => to)) + MARGIN;
   if (ranges[role].length === 0) return [];

@@ -132,7 +132,10 @@ export class Sequence {
   protect(spans: readonly Span[]): void {
     this.memory.expectUsable();
     if (!this.memory.slots.holds(spans))
-      throw new KvError('protect', 'expected positions that the cache holds in every layer and KV head, got some that were evicted');
+      throw new KvError(
+        'protect',
+        'expected positions that the cache holds in every layer and KV head, got some that were evicted',
+      );
     this.#speculation?.rollback();
     this.#schedule.protect(spans);
   }
