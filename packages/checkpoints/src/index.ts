@@ -3,6 +3,8 @@ export { promptRoles, roleRanges, type PromptRole } from './chat/role-ranges.ts'
 export type { ChatMessage, ChatOptions, ChatTemplate, RenderedChat } from './chat/chat-template.ts';
 export { misreadVariables, readVariables } from './chat/template-variables.ts';
 export type { TemplateVariables } from './chat/template-variables.ts';
+export type { AnswerStructure, AnswerTag } from './chat/tools/structure.ts';
+export type { AnswerPart, AnswerReader, ToolChoice, ToolFormat, ToolFunction } from './chat/tools/tool-format.ts';
 export { turnEnd } from './chat/turn-end.ts';
 export { architectures } from './config/architectures.ts';
 export type { Architecture, ArchitectureName } from './config/architectures.ts';

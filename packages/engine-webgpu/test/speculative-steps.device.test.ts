@@ -1,7 +1,7 @@
 import { hide } from '@kv/core';
 import type { Gpu } from '@kv/gpu';
 import { openGpu } from '@kv/gpu';
-import { decode, generate, loadModel, sampler, Sequence, slotScores } from '@kv/models';
+import { decode, generate, loadModel, Sampler, Sequence, slotScores } from '@kv/models';
 import type { Chunk, DecodeOptions } from '@kv/models';
 import { policy } from '@kv/policies';
 import { expect } from 'vitest';
@@ -92,8 +92,7 @@ const seen = (sequence: Sequence): object => ({
 });
 
 const keydiff = policy('keydiff'),
-  drawing = { temperature: 1.5, topP: 0.9, seed: 3 },
-  draw = { ...drawing, pick: sampler(drawing) };
+  draw = new Sampler({ temperature: 1.5, topP: 0.9, seed: 3 });
 /** What may be asked of a sequence while steps are in flight. */
 const actions: Readonly<Record<string, (sequence: Sequence) => Promise<unknown>>> = {
   'goes on': async () => {},

@@ -6,7 +6,8 @@ import { PROTECT } from './generate/protect.ts';
 import type { HostEngine } from './host/decoder.ts';
 import type { Observer } from './memory/observer.ts';
 import { misreadVariables, readVariables, type ChatMessage, type TemplateVariables } from '@kv/checkpoints';
-import { SAMPLING } from './sampling.ts';
+import type { Grammar } from './generate/constraint.ts';
+import { SAMPLING } from './sampling/options.ts';
 import type { SequenceStart } from './sequence/start.ts';
 
 export { SAMPLING };
@@ -60,6 +61,11 @@ export const DECODE = {
   stop: texts('End the answer before this text.'),
   signal,
   ...SAMPLING,
+  grammar: object<Grammar>(
+    'a grammar',
+    'What the answer must be like: bans the tokens that may not come next.',
+    'every token may come',
+  ),
   stopAtEos: maybe(
     flag(true, "End at the model's end token."),
     'true for a text, false for ids: ids in, exactly as many ids out',

@@ -1,6 +1,13 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { greedy, sampler } from '../src/sampling.ts';
+import { greedy } from '../src/sampling/greedy.ts';
+import { Sampler } from '../src/sampling/sampler.ts';
+import type { SamplerOptions } from '../src/sampling/options.ts';
+
+const sampler = (options: SamplerOptions): ((row: Float32Array) => number) => {
+  const one = new Sampler({ temperature: 1, ...options });
+  return (row) => one.pick(row);
+};
 
 const logits = fc.float32Array({ minLength: 1, maxLength: 20, min: -9, max: 9, noNaN: true });
 
@@ -60,11 +67,15 @@ test('an id of -Infinity is never drawn', () => {
   expect(greedy(row)).toBe(3);
 });
 
-test('refuses options out of range', () => {
-  expect(() => sampler({ temperature: -1 })).toThrowErrorMatchingInlineSnapshot(
-    `[KvError: sampler: temperature must be a number of at least 0, got -1]`,
-  );
-  expect(() => sampler({ topP: 0 })).toThrowErrorMatchingInlineSnapshot(
-    `[KvError: sampler: topP must be above 0 and at most 1, got 0]`,
-  );
+test.each<[SamplerOptions, string]>([
+  [{ temperature: -1 }, 'temperature: must be a number of at least 0, got -1'],
+  [{ topP: 0 }, 'topP: must be a positive number at most 1, got 0'],
+  [{ topK: 1.5 }, 'topK: must be a whole number of tokens of at least 0, got 1.5'],
+  [{ minP: 2 }, 'minP: must be a number from 0 to 1, got 2'],
+  [{ repetitionPenalty: 0 }, 'repetitionPenalty: must be a number from 0.01 to 100, got 0'],
+  [{ frequencyPenalty: 3 }, 'frequencyPenalty: must be a number from -2 to 2, got 3'],
+  [{ logitBias: { 5: 101 } }, 'logitBias: must have numbers from -100 to 100, got 101 for id 5'],
+  [{ logitBias: { a: 1 } as {} }, 'logitBias: must have whole numbers of token ids as names, got "a"'],
+])('%j is refused', (options, sentence) => {
+  expect(() => new Sampler(options)).toThrow(sentence);
 });

@@ -1,5 +1,8 @@
 export { architectures, chatIds, renderedAfter, renderedIds } from '@kv/checkpoints';
 export type {
+  AnswerPart,
+  AnswerReader,
+  AnswerStructure,
   Architecture,
   ArchitectureName,
   AttentionConfig,
@@ -19,6 +22,9 @@ export type {
   ShortConvolution,
   StreamDecoder,
   Tokenizer,
+  ToolChoice,
+  ToolFormat,
+  ToolFunction,
   Weights,
 } from '@kv/checkpoints';
 export {
@@ -31,7 +37,7 @@ export {
   greedy,
   hostRuntime,
   loadCache,
-  sampler,
+  Sampler,
   saveCache,
   slotScores,
 } from '@kv/engine';
@@ -39,6 +45,7 @@ export type {
   Bytes,
   CacheForm,
   CacheUsage,
+  Constraint,
   ChatAnswer,
   ChatRetention,
   ChatSettings,
@@ -50,7 +57,9 @@ export type {
   GenerateOptions,
   GenerateResult,
   Generation,
+  Grammar,
   HostEngine,
+  LogitBias,
   HostModel,
   HostOptions,
   RunningHostModel,
@@ -69,6 +78,7 @@ export type {
   Report,
   RunningModel,
   Runtime,
+  SamplerContext,
   SamplerOptions,
   SendOptions,
   SequenceOptions,

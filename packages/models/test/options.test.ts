@@ -9,7 +9,7 @@ import {
   loadCache,
   loadModel,
   onnxRuntime,
-  sampler,
+  Sampler,
   Sequence,
 } from '../src/index.ts';
 import { exportOnnx, onnxEngine } from '@kv/engine-onnx';
@@ -27,7 +27,7 @@ test.each<[string, () => unknown, string]>([
   [
     'generate',
     () => generate(model, { ids: [1], ...wrong }),
-    "generate: has no option 'cadence': it has prompt, messages, chatTemplateKwargs, ids, policy, budget, decodePolicy, decodeBudget, block, logits, certify, backend, cache, maxNewTokens, stop, signal, temperature, topP, seed, stopAtEos, every, inFlight, remember",
+    "generate: has no option 'cadence': it has prompt, messages, chatTemplateKwargs, ids, policy, budget, decodePolicy, decodeBudget, block, logits, certify, backend, cache, maxNewTokens, stop, signal, temperature, topK, topP, minP, repetitionPenalty, frequencyPenalty, presencePenalty, logitBias, seed, grammar, stopAtEos, every, inFlight, remember",
   ],
   [
     'generate',
@@ -50,7 +50,7 @@ test.each<[string, () => unknown, string]>([
   ],
   ['loadCache', () => loadCache(model, new Uint8Array(), wrong), "loadCache: has no option 'cadence'"],
   ['loadModel', () => loadModel('embedded', wrong), "loadModel: has no option 'cadence'"],
-  ['sampler', () => sampler(wrong), "sampler: has no option 'cadence': it has temperature, topP, seed"],
+  ['sampler', () => new Sampler(wrong), "sampler: has no option 'cadence': it has temperature, topK, topP, minP"],
   ['cpuRuntime', () => cpuRuntime(wrong), "cpuRuntime: has no option 'cadence'"],
   ['hostRuntime', () => hostRuntime(wrong as never), "hostRuntime: has no option 'cadence'"],
   ['onnxRuntime', () => onnxRuntime(wrong), "onnxRuntime: has no option 'cadence'"],

@@ -9,22 +9,18 @@ import type { FastifyBaseLogger, FastifyReply, FastifyRequest } from 'fastify';
 import pino from 'pino';
 import { LIMITS, SERVER } from './options.ts';
 import type { ServerOptions } from './options.ts';
-import { answerLimitsOf, clientRegistry, sequencePolicyOf } from './protocol/request.ts';
-import { chatPrompt, completionPrompts } from './protocol/prompt.ts';
-import type { PromptTokens } from './protocol/prompt.ts';
+import type { Protocol } from './protocol/protocol.ts';
+import { clientRegistry, expectModel, sequencePolicyOf } from './protocol/request.ts';
 import { Refusal } from './protocol/refusal.ts';
-import { TextReader, tooLong } from './protocol/text-reader.ts';
-import type { PromptLimits } from './protocol/text-reader.ts';
-import { chatRequest, completionRequest } from './protocol/schema.ts';
-import type { ChatRequest, CommonRequest, CompletionRequest } from './protocol/schema.ts';
-import { streamedAnswer, wholeAnswer } from './http/answer.ts';
-import type { ResponseSource } from './http/answer.ts';
+import { TextReader } from './protocol/text-reader.ts';
+import { chat } from './protocols/chat/chat.ts';
+import { completions } from './protocols/completions/completions.ts';
+import { Answers } from './http/answers.ts';
 import { goneSignal } from './http/disconnect-signal.ts';
 import { keyCheck } from './http/keys.ts';
 import { createMetrics, memoryOf } from './http/metrics.ts';
 import { PAGE, PAGE_HEADERS } from './http/page.ts';
 import { answerErrors, expectHeaders, pathOf, readJson, refusalFor } from './http/requests.ts';
-import type { JobEvent } from './run/job.ts';
 import { textBytes } from './run/memory-estimate.ts';
 import { Scheduler } from './run/scheduler.ts';
 
@@ -39,6 +35,9 @@ export interface Server {
   /** Current counts: prompts queued, prompts being read, answers being generated. */
   readonly prompts: { readonly waiting: number; readonly reading: number; readonly answering: number };
 }
+
+/** What requests may come in. */
+const PROTOCOLS: readonly Protocol[] = [chat, completions];
 
 /** Bodies up to this many bytes are read without a memory reservation. */
 const FREE = 2 ** 14;
@@ -123,9 +122,7 @@ export function createServer(options: ServerOptions): Server {
     characters = reader.charactersOf(Math.max(maxPromptTokens, model.config.maxPositions));
   /** Drops the text of a request once it is tokenized, and releases its reservation. */
   const letGo = (request: FastifyRequest): void => {
-    const { body } = request as FastifyRequest<{ Body: Record<string, unknown> }>;
-    delete body.prompt;
-    delete body.messages;
+    request.body = undefined;
     held.get(request)?.();
   };
   app.addHook('onRequest', async (request, reply) => {
@@ -187,102 +184,18 @@ export function createServer(options: ServerOptions): Server {
     return listed;
   });
 
-  /** Answers a request; its prompts are tokenized only after everything else about it was validated. */
-  const answer = async (
-    request: FastifyRequest,
-    reply: FastifyReply,
-    body: CommonRequest,
-    read: (limits: PromptLimits) => Promise<readonly (PromptTokens & { readonly stop?: readonly string[] })[]>,
-    { kind, logprobs, echo = false }: { kind: ResponseSource['kind']; logprobs: number | undefined; echo?: boolean },
-  ): Promise<unknown> => {
-    expectModel(body.model, name);
-    const started = performance.now(),
-      { of, ...sequencePolicy } = sequencePolicyOf(body, defaults, model),
-      { n = 1, stream = false } = body,
-      { maxPositions } = model.config,
-      gone = goneSignal(request, reply),
-      most = limits.maxNewTokens ?? maxPositions,
-      answerLimits = answerLimitsOf(body, kind === 'chat' ? 256 : 16, most),
-      evicts = sequencePolicy.policy?.evicts === true && sequencePolicy.block !== undefined;
-    scheduler.expectRoom();
-    // releases the body's reservation before waiting for anything else
-    const prompts = await read({
-      ...(evicts
-        ? { tokens: maxPromptTokens, of: `the ${maxPromptTokens} tokens that this server reads of one` }
-        : { tokens: maxPositions, of: `the model's context of ${maxPositions} tokens` }),
-      signal: gone,
-    }).finally(() => letGo(request));
-    const asked = prompts.map(({ ids, text, stop = [] }) => {
-      const room = evicts ? most : maxPositions - ids.length;
-      if (room === 0) throw tooLong(ids.length, `the model's context of ${maxPositions} tokens and leave room`);
-      const decoder = model.tokenizer.streamDecoder(),
-        echoed = echo ? (text ?? ids.map((id) => decoder.push(id)).join('')) : ''; // an incomplete character at the end of the ids begins the answer
-      return {
-        ids,
-        policy: of,
-        sequencePolicy,
-        limits: {
-          ...answerLimits,
-          maxNewTokens: Math.min(answerLimits.maxNewTokens, sequencePolicy.every === undefined ? room : most),
-          stop: [...answerLimits.stop, ...stop],
-          stopAtEos: true,
-          logprobs,
-        },
-        n,
-        ...(echo && logprobs !== undefined && { scorePrompt: logprobs }),
-        offset: echoed.length,
-        echoed,
-        streamed: stream,
-        signal: gone,
-        unread: () => waitForReader(reply),
-      };
-    });
-    const shape: ResponseSource = {
-      kind,
-      model,
-      name,
-      n,
-      prompts: asked.map(({ echoed, ids }) => ({ echoed, ids })),
-      logprobs: logprobs !== undefined,
-      policy: sequencePolicy.policy?.label || 'full',
-      budget: sequencePolicy.budget,
-      includeUsage: body.stream_options?.include_usage === true,
-    };
-    const events = await begun(scheduler.submit(asked));
-    metrics.firstToken((performance.now() - started) / 1000);
-    if (!stream) return wholeAnswer(shape, events);
-    const frames = Readable.from(streamedAnswer(shape, events), { objectMode: false, highWaterMark: 4096 });
-    frames.once('end', () => waitForReader(reply));
-    return reply.header('cache-control', 'no-store').type('text/event-stream; charset=utf-8').send(frames);
-  };
-  app.post<{ Body: ChatRequest }>('/v1/chat/completions', { schema: { body: chatRequest } }, async (request, reply) => {
-    const { body } = request;
-    if (body.top_logprobs && !body.logprobs)
-      throw new Refusal("'top_logprobs' is expected with 'logprobs': true", { param: 'top_logprobs' });
-    return answer(
-      request,
-      reply,
-      body,
-      async (bounds) => [await chatPrompt(body, model, reader, bounds, chatTemplateKwargs)],
-      {
-        kind: 'chat',
-        logprobs: body.logprobs ? (body.top_logprobs ?? 0) : undefined,
-      },
-    );
+  const answers = new Answers({
+    ...{ model, name, scheduler, defaults, limits, maxPromptTokens, reader, usual: chatTemplateKwargs },
+    firstToken: metrics.firstToken,
+    waitForReader,
+    letGo,
   });
-  app.post<{ Body: CompletionRequest }>(
-    '/v1/completions',
-    { schema: { body: completionRequest } },
-    async (request, reply) => {
-      const { body } = request,
-        { logprobs, echo } = body;
-      return answer(request, reply, body, (bounds) => completionPrompts(body, model.config.vocab, reader, bounds), {
-        kind: 'completion',
-        logprobs,
-        ...(echo && { echo }),
-      });
-    },
-  );
+  for (const protocol of PROTOCOLS)
+    app.post(
+      protocol.path,
+      { schema: { body: protocol.body }, config: { errorOf: (refusal: Refusal) => protocol.error(refusal) } },
+      (request, reply) => answers.answer(protocol, request, reply),
+    );
 
   return {
     get memory() {
@@ -342,23 +255,4 @@ function expectPossible(run: () => unknown): void {
     if (cause instanceof Refusal) throw new KvError(cause.param ?? 'policy', cause.message);
     throw cause;
   }
-}
-
-/** @throws Refusal for a model other than the served one */
-function expectModel(asked: string | undefined, name: string): void {
-  if (asked !== undefined && asked !== name)
-    throw new Refusal(`the model '${asked}' is not here: expected '${name}'`, {
-      status: 404,
-      param: 'model',
-      code: 'model_not_found',
-    });
-}
-
-/** Waits for the first event, so that an early failure is thrown here, then yields all events. */
-async function begun(events: AsyncIterable<JobEvent>): Promise<AsyncIterable<JobEvent>> {
-  const all = events[Symbol.asyncIterator](),
-    first = await all.next();
-  return (async function* () {
-    for (let next = first; !next.done; next = await all.next()) yield next.value;
-  })();
 }

@@ -36,6 +36,7 @@ type OnRead = (read: number, of: number) => void;
 /** The options of `Chat.send`, declared. */
 export const SEND = {
   signal: DECODE.signal,
+  grammar: DECODE.grammar,
   onRead: callback<OnRead>('Is called while a long message is read, with the tokens read so far and their total.'),
 };
 /** Options of `Chat.send`. */

@@ -10,6 +10,7 @@ import type { Generation } from '../generate/generation.ts';
 import type { Model } from '../memory/runtime.ts';
 import type { Chunk, Finish } from '../options.ts';
 import { policyOf } from '../policy-text.ts';
+import { samplingOf } from '../sampling/options.ts';
 import { Sequence } from '../sequence/sequence.ts';
 import { CHAT, SEND } from './chat-options.ts';
 import type { ChatSettings, SendOptions } from './chat-options.ts';
@@ -125,9 +126,12 @@ export class Chat {
     this.#sequence.destroy();
   }
 
-  async *#answer(message: string, { signal, onRead }: ResolvedOptions<typeof SEND>): AsyncGenerator<Chunk, ChatAnswer> {
+  async *#answer(
+    message: string,
+    { signal, onRead, grammar }: ResolvedOptions<typeof SEND>,
+  ): AsyncGenerator<Chunk, ChatAnswer> {
     const retention = await this.retention(),
-      { maxNewTokens, temperature, topP, seed } = this.#options,
+      { maxNewTokens } = this.#options,
       sequence = this.#sequence,
       ids = [...this.#unread, ...this.#turns.turn(message, this.#text())];
     if (retention.slots === undefined && !sequence.memory.slots.fits(ids.length))
@@ -144,7 +148,8 @@ export class Chat {
       do {
         const [from, start] = [tokens.length, sequence.progress.length];
         const answer = decode(sequence, {
-          ...{ temperature, topP, seed, signal },
+          ...samplingOf(this.#options),
+          ...{ signal, grammar },
           maxNewTokens: maxNewTokens - from,
           every: retention.every,
           remember: true,

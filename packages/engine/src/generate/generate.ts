@@ -2,7 +2,9 @@ import { KvError } from '@kv/core';
 import { renderedIds, roleRanges } from '@kv/checkpoints';
 import type { ResolvedOptions } from '@kv/core';
 import { compile, settleOwn } from '@kv/core/engine';
-import { sampler } from '../sampling.ts';
+import { expectInside } from '../sampling/edits.ts';
+import { samplingOf } from '../sampling/options.ts';
+import { Sampler } from '../sampling/sampler.ts';
 import { policyOf } from '../policy-text.ts';
 import type { Model } from '../memory/runtime.ts';
 import { yieldToEvents } from '../yield-to-events.ts';
@@ -57,6 +59,7 @@ async function* run(model: Model, given: GenerateOptions): AsyncGenerator<Chunk,
   const prompt = promptOf(model, options),
     { ids } = prompt,
     spans = protect ? protectedSpans(protect, prompt) : [];
+  expectInside(Object.keys(options.logitBias ?? {}).map(Number), model.config.vocab);
   const sequence = new Sequence(model, backend, { cache });
   try {
     sequence.observer = certify;
@@ -147,12 +150,11 @@ async function* decodeWith(
   onChunk: (chunk: Chunk) => void,
   onStep: () => Promise<void>,
 ): AsyncGenerator<Chunk, Finish> {
-  const { maxNewTokens, stop = [], signal, temperature, topP, seed, stopAtEos = true, inFlight = 2 } = options;
+  const { maxNewTokens, stop = [], signal, stopAtEos = true, inFlight = 2, grammar } = options;
   const every = options.every ?? everyOf(sequence.active.policy);
   if (every === undefined && options.remember !== true) freeObservations(sequence);
   const { config } = sequence.model;
-  const drawing = { temperature, topP, seed },
-    draw = temperature === 0 ? undefined : { ...drawing, pick: sampler(drawing) };
+  const sampler = new Sampler(samplingOf(options), { prompt: sequence.progress.text.ids, grammar });
   const stream = sequence.progress.text.decoder(),
     stops = new StopText(stop);
   let finish: Finish = 'length';
@@ -163,11 +165,16 @@ async function* decodeWith(
         finish = 'aborted';
         break;
       }
-      const token = await sequence.next(draw, { ahead: Math.min(inFlight, maxNewTokens - made) - 1, every });
-      if (stopAtEos && config.eosIds.includes(token)) {
+      if (sampler.complete) {
         finish = 'eos';
         break;
       }
+      const token = await sequence.next(sampler, { ahead: Math.min(inFlight, maxNewTokens - made) - 1, every });
+      if ((stopAtEos || grammar) && config.eosIds.includes(token)) {
+        finish = 'eos';
+        break;
+      }
+      sampler.accept(token);
       const chunk = { token, text: stops.push(stream.push(token)) };
       onChunk(chunk);
       yield chunk;
@@ -181,6 +188,7 @@ async function* decodeWith(
       await onStep();
     }
   } finally {
+    sampler.destroy();
     await sequence.halt();
   }
   const rest = stops.end(stream.end());

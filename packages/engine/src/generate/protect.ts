@@ -81,7 +81,10 @@ function textOf({ ids, tokenizer }: ProtectedPrompt): TokenText {
 }
 
 /** Returns the positions of every place of a text, those of tokens that hold a part of it. */
-export function placesOf(wanted: string, { text, offsets }: Pick<TokenText, 'text' | 'offsets'>): readonly Span[] {
+export function placesOf(
+  wanted: string,
+  { text, offsets }: { readonly text: string; readonly offsets: readonly Span[] },
+): readonly Span[] {
   const places: Span[] = [];
   let first = 0;
   for (let at = wanted === '' ? -1 : text.indexOf(wanted); at >= 0; at = text.indexOf(wanted, at + 1)) {

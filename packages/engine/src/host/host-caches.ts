@@ -8,7 +8,7 @@ import type { Store } from '../cache/storage.ts';
 import { rotator } from '../cache/rotate.ts';
 import { joinHeads, readersOf } from '../decoder/joined-heads.ts';
 import { joinedHeads, keptLayers, slotModel, type KeptLayers, type SlotReader } from '../decoder/keeps.ts';
-import { greedy } from '../sampling.ts';
+import { greedy } from '../sampling/greedy.ts';
 import { joinEvents } from '../memory/active-policy.ts';
 import type { ActivePolicy, EventResult } from '../memory/active-policy.ts';
 import type { EventRequest, LayerEviction, ObserverAccess, SequenceCaches } from '../memory/caches.ts';
@@ -342,7 +342,7 @@ const hostOutput = (logits: readonly Float32Array[]): Output => ({
   next: async (draw) => {
     const row = logits.at(-1);
     if (!row) throw new KvError('next', 'expected logits of the last token fed, got none: rows was 0');
-    return (draw?.pick ?? greedy)(row);
+    return draw ? draw.pick(row) : greedy(row);
   },
   release: () => {},
 });

@@ -1,5 +1,5 @@
 import type { BudgetPlan, Tensor } from '@kv/core';
-import type { SamplingRule } from '../sampling.ts';
+import type { SamplingRule } from '../sampling/sampler.ts';
 import type { ActivePolicy, EventResult, EventTimes } from './active-policy.ts';
 
 /** Attention calls: all of them, and those that also computed statistics. */

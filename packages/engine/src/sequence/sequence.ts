@@ -1,8 +1,8 @@
 import { id, KvError } from '@kv/core';
 import { compile, settleOwn } from '@kv/core/engine';
 import type { Backend, Budget, OptionValues, Policy, Span } from '@kv/core';
-import { greedy } from '../sampling.ts';
-import type { SamplingRule } from '../sampling.ts';
+import { greedy } from '../sampling/greedy.ts';
+import type { SamplingRule } from '../sampling/sampler.ts';
 import { policyOf } from '../policy-text.ts';
 import { expectIds } from '../decoder/decoder.ts';
 import { activePolicyOf, evicts } from '../memory/active-policy.ts';
@@ -209,9 +209,10 @@ export class Sequence {
   }
 
   /**
-   * Returns the next id: the likeliest, or a drawn one. From a device only the id is read; by then up to `ahead`
-   * speculative steps may have started there. They stay invisible until `step` consumes them; any other call discards
-   * them. No step starts that would follow an event, which runs after each `every` tokens.
+   * Returns the next id: the likeliest, or what a sampler gives. From a device only the id is read; by then up to
+   * `ahead` speculative steps may have started there. They stay invisible until `step` consumes them; any other call
+   * discards them. No step starts that would follow an event, which runs after each `every` tokens, nor under a rule
+   * that follows the ids (`followsIds`).
    */
   async next(
     draw?: SamplingRule,
@@ -220,13 +221,15 @@ export class Sequence {
     this.memory.expectUsable();
     const { newest, logits } = this.#outputs,
       row = logits.at(-1);
-    if (row !== undefined && (newest === undefined || draw === undefined)) return (draw?.pick ?? greedy)(row);
+    // what is drawn on a device does not depend on whether its logits were read
+    if (row !== undefined && (newest === undefined || !draw || draw.temperature === 0))
+      return draw ? draw.pick(row) : greedy(row);
     if (newest === undefined) throw new KvError('next', 'has no tokens yet: call prefill first');
     const { speculation } = this.memory.caches;
     if (!speculation || !this.#speculation || !isOnDevice(newest)) return newest.next(draw);
     const untilEvent =
         every !== undefined && evicts(this.active) ? every - (this.progress.decoded % every) - 1 : Infinity,
-      most = Math.min(ahead, untilEvent, speculation.capacity(this.active.policy));
+      most = draw?.followsIds ? 0 : Math.min(ahead, untilEvent, speculation.capacity(this.active.policy));
     return this.#speculation.next(newest, draw, most, this.active);
   }
 

@@ -1,4 +1,5 @@
-import type { SamplingRule } from '../sampling.ts';
+import { SAMPLING } from '../sampling/options.ts';
+import type { SamplingRule } from '../sampling/sampler.ts';
 import type { ActivePolicy } from '../memory/active-policy.ts';
 import type { SpeculativeSteps } from '../memory/caches.ts';
 import type { Output, PendingId } from '../memory/feed.ts';
@@ -8,6 +9,8 @@ type DeviceOutput = Output & Required<Pick<Output, 'nextPending'>>;
 
 /** Whether a step may start on an output's next id before the host knows it. */
 export const isOnDevice = (output: Output): output is DeviceOutput => output.nextPending !== undefined;
+
+const OPTIONS = Object.keys(SAMPLING) as readonly (keyof typeof SAMPLING)[];
 
 /**
  * Speculative steps of a sequence, in flight before the host knows their tokens: each is fed the id that the one before
@@ -55,14 +58,10 @@ export class Speculation {
     return (this.#token = await this.#ids[0].id);
   }
 
-  /** Returns whether the ids of steps in flight are drawn by these options. */
-  #draws({ temperature, topP, seed }: Partial<SamplingRule> = {}): boolean {
-    return (
-      this.#ids.length > 0 &&
-      this.#draw?.temperature === temperature &&
-      this.#draw?.topP === topP &&
-      this.#draw?.seed === seed
-    );
+  /** Returns whether the ids of steps in flight are drawn by this rule. */
+  #draws(draw: SamplingRule | undefined): boolean {
+    const before = this.#draw;
+    return this.#ids.length > 0 && !draw?.followsIds && OPTIONS.every((option) => before?.[option] === draw?.[option]);
   }
 
   /** Commits the oldest step and returns its output, if it was fed this token. */

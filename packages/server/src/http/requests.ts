@@ -3,6 +3,13 @@ import { Refusal, refusalOf } from '../protocol/refusal.ts';
 import { schemaRefusal } from '../protocol/schema.ts';
 import type { SchemaError } from '../protocol/schema.ts';
 
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Writes the errors of a route that has a form of its own for them. */
+    readonly errorOf?: (refusal: Refusal) => object;
+  }
+}
+
 /** Maximum nesting depth of a body. The protocol needs seven. */
 const DEPTH = 32;
 
@@ -74,7 +81,8 @@ export function answerErrors(app: FastifyInstance, bodyBytes: number): void {
     if (refusal.status >= 500 && refusal !== (error as unknown)) request.log.error({ err: error }, 'a request failed');
     if (refusal.retryAfter !== undefined) reply.header('retry-after', refusal.retryAfter);
     if (refusal.status === 401) reply.header('www-authenticate', 'Bearer');
-    return reply.code(refusal.status).send(refusal.body);
+    const { errorOf } = request.routeOptions.config;
+    return reply.code(refusal.status).send(errorOf?.(refusal) ?? refusal.body);
   });
 }
 

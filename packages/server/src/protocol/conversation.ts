@@ -1,57 +1,44 @@
 import type { ChatMessage } from '@kv/models';
 import { Refusal } from './refusal.ts';
-import type { ChatRequest, RequestMessage } from './schema.ts';
 
 /** Renders a conversation with a chat template. */
 type Render = (messages: readonly ChatMessage[]) => string;
 
-/** The only role that may have each of these fields. */
-const ROLES: Readonly<Partial<Record<keyof RequestMessage, string>>> = {
-  refusal: 'assistant',
-  annotations: 'assistant',
-  tool_calls: 'assistant',
-  tool_call_id: 'tool',
-};
+/** A call in a conversation, in OpenAI's form. */
+interface MadeCall {
+  readonly id?: string;
+  readonly function: { readonly name: string; readonly arguments?: string };
+}
+const callsOf = ({ tool_calls: made = [] }: ChatMessage): readonly MadeCall[] => made as readonly MadeCall[];
 
 /**
- * Returns the messages of a request as a chat template reads them. Fields that this protocol's own answers carry are
- * accepted: labels are dropped; tool calls and results go to the template, which must write them.
- * @throws Refusal naming a field that the role does not have, or that the template would leave out
+ * Returns messages as a chat template reads them: tool calls and results go to the template, which must write them.
+ * @param at what the client calls a message
+ * @throws Refusal naming calls or results that the template would leave out
  */
-export function conversation({ messages }: ChatRequest, render: Render | undefined): readonly ChatMessage[] {
-  const calls = messages.findIndex(({ tool_calls: made = [] }) => made.length > 0),
+export function conversation(
+  { messages }: { readonly messages: readonly ChatMessage[] },
+  render: Render | undefined,
+  at: (i: number) => string = (i) => `messages[${i}]`,
+): readonly ChatMessage[] {
+  const calls = messages.findIndex((message) => callsOf(message).length > 0),
     results = messages.findIndex(({ role }) => role === 'tool');
   if (calls >= 0 || results >= 0) {
     const written = render ? writtenBy(render) : { calls: false, results: false },
-      refused = (at: string): Refusal =>
-        new Refusal(`'${at}' is not supported, since the chat template of this model does not write it`, { param: at });
-    if (calls >= 0 && !written.calls) throw refused(`messages[${calls}].tool_calls`);
-    if (results >= 0 && !written.results) throw refused(`messages[${results}].role`);
+      refused = (param: string): Refusal =>
+        new Refusal(`'${param}' is not supported, since the chat template of this model does not write it`, { param });
+    if (calls >= 0 && !written.calls) throw refused(`${at(calls)}.tool_calls`);
+    if (results >= 0 && !written.results) throw refused(`${at(results)}.role`);
   }
-  return messages.map((message, i) => {
-    for (const [field, role] of Object.entries(ROLES))
-      if (message[field as keyof RequestMessage] !== undefined && message.role !== role)
-        throw new Refusal(`'messages[${i}].${field}' is expected in a message of the role '${role}' alone`, {
-          param: `messages[${i}].${field}`,
-        });
-    const { role, content, name, tool_calls: made = [], tool_call_id: answers } = message;
-    if (content === undefined && role !== 'assistant')
-      throw new Refusal(`'messages[${i}].content' is expected, got none`, { param: `messages[${i}].content` });
-    return {
-      role: role === 'developer' ? 'system' : role,
-      content: typeof content === 'object' ? content.map(({ text }) => text).join('') : (content ?? ''),
-      ...(name !== undefined && { name }),
-      ...(made.length > 0 && { tool_calls: made.map(called) }),
-      ...(answers !== undefined && { tool_call_id: answers }),
-    };
+  return messages.map((message) => {
+    const { content = '' } = message,
+      made = callsOf(message);
+    return { ...message, content, ...(made.length > 0 && { tool_calls: made.map(called) }) };
   });
 }
 
 /** Returns a tool call as templates expect it, its arguments parsed if they are a JSON object. */
-function called({
-  id,
-  function: { name, arguments: text = '{}' },
-}: NonNullable<RequestMessage['tool_calls']>[number]): object {
+function called({ id, function: { name, arguments: text = '{}' } }: MadeCall): object {
   return { ...(id !== undefined && { id }), type: 'function', function: { name, arguments: objectOr(text) } };
 }
 

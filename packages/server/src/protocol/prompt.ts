@@ -2,8 +2,7 @@ import { KvError } from '@kv/core';
 import { fitValue } from '@kv/core/engine';
 import { schemas } from '@kv/engine';
 import type { ChatMessage, Model, RenderedChat } from '@kv/models';
-import type { ServerOptions } from '../options.ts';
-import type { ChatRequest, CompletionRequest } from './schema.ts';
+import type { AskedPrompt, AskNames, TemplateVariables } from './ask.ts';
 import { conversation } from './conversation.ts';
 import { Refusal } from './refusal.ts';
 import { tooLong, type PromptLimits, type PromptText, type TextReader } from './text-reader.ts';
@@ -13,71 +12,83 @@ export interface PromptTokens {
   readonly ids: readonly number[];
   /** The text it was given as; absent if ids were given. */
   readonly text?: string;
+  /** Texts that end an answer, where the model has no token that does. */
+  readonly stop?: readonly string[];
 }
 
-/** Tokenizes the prompts of a completion request, in order. @throws Refusal for invalid ids and for too many tokens */
-export async function completionPrompts(
-  { prompt }: CompletionRequest,
-  vocab: number,
-  reader: TextReader,
-  limits: PromptLimits,
-): Promise<readonly PromptTokens[]> {
-  const all = typeof prompt === 'string' || typeof prompt[0] === 'number' ? [prompt] : prompt,
-    prompts: PromptTokens[] = [];
-  for (const [i, one] of (all as readonly (string | readonly number[])[]).entries()) {
-    const param = all.length === 1 ? 'prompt' : `prompt[${i}]`,
-      read =
-        typeof one === 'string' ? { ids: await reader.read({ text: one }, limits, param), text: one } : { ids: one };
-    if (read.ids.length > limits.tokens) throw tooLong(read.ids.length, limits.of, param);
-    const wrong = read.ids.find((id) => id >= vocab);
-    if (wrong !== undefined)
-      throw new Refusal(`'${param}' must hold token ids below ${vocab}, got ${wrong}`, { param });
-    if (read.ids.length === 0) throw new Refusal(`'${param}' must have at least one token, got none`, { param });
-    prompts.push(read);
-  }
-  return prompts;
-}
-
-/** A tokenized conversation, with the stop texts of a model that has no end-of-turn token. */
-export interface ChatPrompt extends PromptTokens {
-  readonly stop: readonly string[];
+/** What prompts are read with. */
+export interface PromptReading {
+  readonly model: Model;
+  readonly reader: TextReader;
+  /** Values of the template's variables that the request does not give. */
+  readonly usual?: TemplateVariables | undefined;
 }
 
 /**
- * Renders and tokenizes a conversation with the model's chat template; without one, as lines for the model to continue.
- * @param usual values of the template's variables that the request does not give
- * @throws Refusal or KvError for a conversation that the template rejects, or that is too long
+ * Tokenizes what a request asks, prompt by prompt in order.
+ * @throws Refusal or KvError for ids that are none, for a conversation that the template rejects, for too many tokens
  */
-export async function chatPrompt(
-  request: ChatRequest,
-  { chatTemplate }: Model,
-  reader: TextReader,
+export async function readPrompts(
+  prompt: AskedPrompt,
+  names: AskNames,
+  { model, reader, usual }: PromptReading,
   limits: PromptLimits,
-  usual?: TemplateVariables | undefined,
-): Promise<ChatPrompt> {
+): Promise<readonly PromptTokens[]> {
+  if ('messages' in prompt) return [await chatPrompt(prompt, names, { model, reader, usual }, limits)];
+  const read: PromptTokens[] = [];
+  for (const [i, one] of prompt.prompts.entries())
+    read.push(await promptTokens(one, names.one(i), { model, reader }, limits));
+  return read;
+}
+
+/** Tokenizes a text, or checks ids. */
+async function promptTokens(
+  given: string | readonly number[],
+  param: string,
+  { model, reader }: PromptReading,
+  limits: PromptLimits,
+): Promise<PromptTokens> {
+  const { vocab } = model.config,
+    read =
+      typeof given === 'string'
+        ? { ids: await reader.read({ text: given }, limits, param), text: given }
+        : { ids: given };
+  if (read.ids.length > limits.tokens) throw tooLong(read.ids.length, limits.of, param);
+  const wrong = read.ids.find((id) => id >= vocab);
+  if (wrong !== undefined) throw new Refusal(`'${param}' must hold token ids below ${vocab}, got ${wrong}`, { param });
+  if (read.ids.length === 0) throw new Refusal(`'${param}' must have at least one token, got none`, { param });
+  return read;
+}
+
+/** Renders and tokenizes a conversation with the model's chat template; without one, as lines for the model to continue. */
+async function chatPrompt(
+  asked: Extract<AskedPrompt, { readonly messages: unknown }>,
+  names: AskNames,
+  { model: { chatTemplate }, reader, usual }: PromptReading,
+  limits: PromptLimits,
+): Promise<PromptTokens> {
   const template = chatTemplate?.(),
-    variables = variablesOf(request, usual, template !== undefined),
-    messages = conversation(request, template);
+    { prompt: param } = names,
+    variables = variablesOf(asked.variables, usual, template !== undefined),
+    messages = conversation(asked, template, names.one);
   // checked before rendering, which only makes it longer
   reader.expectFits(
     messages.reduce((sum, { content }) => sum + content.length, 0),
     limits,
-    'messages',
+    param,
   );
   const ids = await reader.read(
     template ? rendered(template.render(messages, { variables })) : untrusted(lines(messages)),
     limits,
-    'messages',
+    param,
   );
-  if (ids.length === 0) throw new Refusal("'messages' must have at least one token, got none", { param: 'messages' });
+  if (ids.length === 0) throw new Refusal(`'${param}' must have at least one token, got none`, { param });
   return { ids, stop: template ? [] : ['\n'] };
 }
 
-type TemplateVariables = NonNullable<ServerOptions['chatTemplateKwargs']>;
-
 /** Returns the values of the template's variables. @throws Refusal for those that no template takes */
 function variablesOf(
-  { chat_template_kwargs: own }: ChatRequest,
+  own: TemplateVariables | undefined,
   usual: TemplateVariables | undefined,
   templated: boolean,
 ): TemplateVariables | undefined {

@@ -1,15 +1,13 @@
-import { randomInt } from 'node:crypto';
 import { entries, KvError, parsePolicy } from '@kv/core';
 import { compile, expectBudget } from '@kv/core/engine';
 import type { Policy, Registry, SlotBytes } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import { policySizes } from '@kv/engine';
 import type { Budget, Model } from '@kv/models';
-import type { AnswerLimits } from '../run/answer-choice.ts';
 import type { SequencePolicy } from '../run/sequence-policy.ts';
 import { POLICY } from '../options.ts';
+import type { Asked } from './ask.ts';
 import { Refusal } from './refusal.ts';
-import type { CommonRequest } from './schema.ts';
 
 /** Defaults for fields that a request leaves out. */
 export interface Defaults {
@@ -43,7 +41,7 @@ const EXTENSIONS = Object.keys(POLICY) as readonly (keyof typeof POLICY)[];
  * field
  */
 export function sequencePolicyOf(
-  request: CommonRequest,
+  request: Pick<Asked, keyof typeof POLICY>,
   defaults: Defaults,
   { config, cacheForm }: Pick<Model, 'config' | 'cacheForm'>,
 ): SequencePolicy & { readonly of: Policy | undefined } {
@@ -90,30 +88,20 @@ function namedPolicy(text: string, registry: Registry): Policy | undefined {
   }
 }
 
-/** Returns the sampling and stopping options of a request. @throws Refusal naming the invalid field */
-export function answerLimitsOf(
-  request: CommonRequest,
-  fallback: number,
-  most: number,
-): Omit<AnswerLimits, 'logprobs' | 'stopAtEos'> {
-  const { stop = [], temperature = 1, top_p: topP = 1, max_tokens, max_completion_tokens, n = 1, best_of } = request;
-  if (best_of !== undefined && best_of !== n)
-    throw new Refusal(`'best_of' must be ${n}, as many as 'n', since no choices are thrown away, got ${best_of}`, {
-      param: 'best_of',
-    });
-  if (max_tokens !== undefined && max_completion_tokens !== undefined && max_tokens !== max_completion_tokens)
-    throw new Refusal("'max_tokens' is expected without 'max_completion_tokens', which says something else", {
-      param: 'max_tokens',
-    });
-  const asked = max_completion_tokens ?? max_tokens,
-    param = max_completion_tokens === undefined ? 'max_tokens' : 'max_completion_tokens';
+/** Returns the most new tokens of an answer where `most` may be asked for. @throws Refusal for more */
+export function newTokensOf({ maxNewTokens: asked, usualNewTokens, names }: Asked, most: number): number {
+  const { maxNewTokens: param } = names;
   if (asked !== undefined && asked > most)
     throw new Refusal(`'${param}' must be at most ${most} here, got ${asked}`, { param });
-  return {
-    maxNewTokens: asked ?? Math.min(fallback, most),
-    stop: typeof stop === 'string' ? [stop] : stop,
-    // top_p 0 leaves the most likely token
-    ...(topP === 0 ? { temperature: 0, topP: 1 } : { temperature, topP }),
-    seed: request.seed ?? randomInt(2 ** 31),
-  };
+  return asked ?? Math.min(usualNewTokens, most);
+}
+
+/** @throws Refusal for a model other than the served one */
+export function expectModel(asked: string | undefined, name: string): void {
+  if (asked !== undefined && asked !== name)
+    throw new Refusal(`the model '${asked}' is not here: expected '${name}'`, {
+      status: 404,
+      param: 'model',
+      code: 'model_not_found',
+    });
 }

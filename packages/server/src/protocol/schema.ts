@@ -5,20 +5,20 @@ import { formNames } from '@kv/core/engine';
 import { POLICY } from '../options.ts';
 
 /** Longest texts and lists of a request. */
-const LIMITS = {
+export const LIMITS = {
   ...{ name: 200, label: 512, stops: 16, stop: 200, prompts: 128, choices: 128, policy: 4096, messages: 4096 },
   ...{ calls: 128, labels: 1024 },
 } as const;
 
-const count = (least: number, description: string, maximum = 2 ** 31 - 1) =>
+export const count = (least: number, description: string, maximum = 2 ** 31 - 1) =>
   Type.Integer({ minimum: least, maximum, description });
-const flag = Type.Optional(Type.Boolean({ description: 'true or false' }));
+export const flag = Type.Optional(Type.Boolean({ description: 'true or false' }));
 
 /** A field that labels a request for the client and does not affect the answer. */
 const label = Type.Optional(Type.String({ maxLength: LIMITS.label, description: 'a text' }));
 
 /** An unsupported field, accepted only with these values, which ask for nothing. */
-const only = (values: readonly unknown[], since: string) =>
+export const only = (values: readonly unknown[], since: string) =>
   Type.Optional(
     Type.Unsafe<unknown>({
       enum: values,
@@ -86,7 +86,7 @@ const neutral = {
 } as const;
 
 /** Fields of both kinds of request; a refusal quotes their `description`. */
-const common = {
+export const common = {
   ...neutral,
   model: Type.Optional(
     Type.String({ maxLength: LIMITS.name, description: 'the name of a model that /v1/models lists' }),
@@ -125,112 +125,11 @@ const common = {
   block: field(POLICY.block),
   every: field(POLICY.every),
 };
-const closed = { additionalProperties: false, description: 'an object' };
+export const closed = { additionalProperties: false, description: 'an object' };
 
-const ids = Type.Array(count(0, 'a token id'), { minItems: 1, description: 'token ids' });
-
-/** `POST /v1/completions`. */
-export const completionRequest = Type.Object(
-  {
-    ...common,
-    prompt: Type.Union(
-      [
-        Type.String(),
-        Type.Array(Type.String(), { minItems: 1, maxItems: LIMITS.prompts }),
-        ids,
-        Type.Array(ids, { minItems: 1, maxItems: LIMITS.prompts }),
-      ],
-      { description: `a text, token ids, or up to ${LIMITS.prompts} of either` },
-    ),
-    echo: flag,
-    logprobs: Type.Optional(count(0, 'a whole number from 0 to 20', 20)),
-    best_of: Type.Optional(count(1, `a whole number of choices from 1 to ${LIMITS.choices}`, LIMITS.choices)),
-    suffix: only([''], 'answers do not go before a text'),
-  },
-  closed,
-);
-export type CompletionRequest = Static<typeof completionRequest>;
-
-const textPart = Type.Object(
-  { type: Type.Literal('text'), text: Type.String({ description: 'a text' }) },
-  { additionalProperties: false, description: 'an object with type and text' },
-);
-/** Validates a content part by its type, so that an image is refused for its type. */
-const ofType = (type: object): object => ({ type: 'object', properties: { type }, required: ['type'] });
-const part = {
-  if: ofType({ const: 'text' }),
-  then: textPart,
-  else: ofType({ const: 'text', description: "'text', since the model reads nothing else" }),
-};
-const toolCall = Type.Object(
-  {
-    id: Type.Optional(Type.String({ maxLength: LIMITS.name, description: 'a text' })),
-    type: Type.Optional(Type.Literal('function', { description: "'function'" })),
-    function: Type.Object(
-      {
-        name: Type.String({ maxLength: LIMITS.name, description: 'a text' }),
-        arguments: Type.Optional(Type.String({ description: 'a text of JSON' })),
-      },
-      { additionalProperties: false, description: 'an object with name and arguments' },
-    ),
-  },
-  { additionalProperties: false, description: 'an object with id, type and function' },
-);
-/** One message of any role; `conversation` says which role may have which field. */
-const message = Type.Object(
-  {
-    role: Type.Enum(['system', 'developer', 'user', 'assistant', 'tool'], {
-      description: "'system', 'developer', 'user', 'assistant' or 'tool'",
-    }),
-    content: Type.Optional(
-      Type.Unsafe<string | readonly Static<typeof textPart>[]>({
-        if: { type: 'array' },
-        then: { type: 'array', items: part, maxItems: LIMITS.messages, description: 'parts of type text' },
-        else: { type: 'string', description: 'a text, or parts of type text' },
-      }),
-    ),
-    name: Type.Optional(Type.String({ maxLength: LIMITS.name, description: 'a text' })),
-    refusal: only([''], 'an answer was a refusal or has content'),
-    annotations: Type.Optional(
-      Type.Array(Type.Unknown(), { maxItems: LIMITS.labels, description: 'a list, which labels the content' }),
-    ),
-    tool_calls: Type.Optional(
-      Type.Array(toolCall, { maxItems: LIMITS.calls, description: `up to ${LIMITS.calls} calls of functions` }),
-    ),
-    tool_call_id: Type.Optional(Type.String({ maxLength: LIMITS.name, description: 'a text' })),
-  },
-  { additionalProperties: false, description: 'an object with role and content' },
-);
-export type RequestMessage = Static<typeof message>;
-
-/** `POST /v1/chat/completions`. */
-export const chatRequest = Type.Object(
-  {
-    ...common,
-    messages: Type.Array(message, {
-      minItems: 1,
-      maxItems: LIMITS.messages,
-      description: `from 1 to ${LIMITS.messages} messages`,
-    }),
-    chat_template_kwargs: Type.Optional(
-      Type.Object(
-        {},
-        {
-          additionalProperties: true,
-          description: 'an object of variables of the chat template',
-          maxProperties: LIMITS.labels,
-        },
-      ),
-    ),
-    max_completion_tokens: Type.Optional(count(0, 'a whole number of tokens')),
-    logprobs: flag,
-    top_logprobs: Type.Optional(count(0, 'a whole number from 0 to 20', 20)),
-  },
-  closed,
-);
-export type ChatRequest = Static<typeof chatRequest>;
-/** Fields that both kinds of request have. */
-export type CommonRequest = Omit<ChatRequest & CompletionRequest, 'messages' | 'prompt' | 'logprobs'>;
+/** Fields that requests of both kinds have. */
+export type CommonRequest = Static<typeof commonRequest>;
+const commonRequest = Type.Object(common);
 
 /** The accepted values of unsupported fields, by name; `null` is accepted for every field. For tests and documents. */
 export const NEUTRAL: Readonly<Record<string, readonly unknown[]>> = Object.fromEntries(

@@ -1,11 +1,14 @@
-import { sampler } from '@kv/models';
-import { StopText } from '@kv/engine';
-import type { DecodeOptions, SamplingRule, Sequence, StreamDecoder } from '@kv/models';
+import { Sampler } from '@kv/models';
+import { samplingOf, StopText } from '@kv/engine';
+import type { DecodeOptions, Grammar, SamplerOptions, Sequence, StreamDecoder } from '@kv/models';
 import { likelihood } from '../protocol/logprobs.ts';
 import type { ScoredToken } from '../protocol/logprobs.ts';
 
 /** Sampling and stopping options of an answer. */
-export interface AnswerLimits extends Given<'maxNewTokens' | 'stop' | 'stopAtEos' | 'temperature' | 'topP' | 'seed'> {
+export interface AnswerLimits extends Given<'maxNewTokens' | 'stop' | 'stopAtEos' | 'seed'>, SamplerOptions {
+  readonly seed: number;
+  /** Constrains each answer. */
+  readonly grammar?: Grammar | undefined;
   /** Number of most likely tokens to report for each token; absent if no log-probabilities were requested. */
   readonly logprobs?: number | undefined;
 }
@@ -33,7 +36,7 @@ export class AnswerChoice {
   #made = 0;
   #offset: number;
   readonly #limits: AnswerLimits;
-  readonly #draw: SamplingRule | undefined;
+  readonly #sampler: Sampler;
   readonly #stream: StreamDecoder;
   readonly #stops: StopText;
 
@@ -45,9 +48,10 @@ export class AnswerChoice {
       promised,
       offset,
     ];
-    const { temperature, topP } = limits,
-      drawing = { temperature, topP, seed: limits.seed + index };
-    this.#draw = temperature === 0 ? undefined : { ...drawing, pick: sampler(drawing) };
+    this.#sampler = new Sampler(
+      { ...samplingOf(limits), seed: limits.seed + index },
+      { prompt: sequence.progress.text.ids, grammar: limits.grammar },
+    );
     this.#stream = sequence.progress.text.decoder();
     this.#stops = new StopText(limits.stop);
   }
@@ -57,8 +61,10 @@ export class AnswerChoice {
     const { maxNewTokens, stopAtEos, logprobs } = this.#limits,
       { config } = this.sequence.model;
     if (this.#made === maxNewTokens) return this.#end('length');
-    const token = await this.sequence.next(this.#draw);
+    if (this.#sampler.complete) return this.#end('stop');
+    const token = await this.sequence.next(this.#sampler);
     if (stopAtEos && config.eosIds.includes(token)) return this.#end('stop');
+    this.#sampler.accept(token);
     this.#made++;
     this.token = token;
     const of = logprobs === undefined ? undefined : likelihood(await this.#row(), token, logprobs);
@@ -71,6 +77,11 @@ export class AnswerChoice {
     if (this.#made < maxNewTokens && this.sequence.memory.slots.fits(1)) return event;
     const end = this.#end('length');
     return { ...event, text: text + end.text, finish: 'length' };
+  }
+
+  /** Frees what a grammar holds. */
+  release(): void {
+    this.#sampler.destroy();
   }
 
   async #row(): Promise<Float32Array> {

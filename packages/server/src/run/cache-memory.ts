@@ -106,7 +106,9 @@ export class CacheMemory {
   }
 
   /** Releases an answer's reservation; its cache becomes a prefix for later prompts if `keep` and it fits. */
-  releaseAnswer({ sequence, promised }: AnswerChoice, keep: boolean): void {
+  releaseAnswer(choice: AnswerChoice, keep: boolean): void {
+    const { sequence, promised } = choice;
+    choice.release();
     this.pool.give(promised);
     if (!keep || sequence.memory.ledger.allocated > this.pool.free) {
       sequence.destroy();

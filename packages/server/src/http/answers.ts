@@ -1,0 +1,130 @@
+import { Readable } from 'node:stream';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Limits } from '../options.ts';
+import type { Asked } from '../protocol/ask.ts';
+import { readPrompts } from '../protocol/prompt.ts';
+import type { PromptReading, PromptTokens } from '../protocol/prompt.ts';
+import type { Answer, Protocol } from '../protocol/protocol.ts';
+import { expectModel, newTokensOf, sequencePolicyOf } from '../protocol/request.ts';
+import type { Defaults } from '../protocol/request.ts';
+import { tooLong } from '../protocol/text-reader.ts';
+import { answerEvents } from '../run/answer-event.ts';
+import type { JobEvent, SequenceRequest } from '../run/job.ts';
+import type { Scheduler } from '../run/scheduler.ts';
+import { goneSignal } from './disconnect-signal.ts';
+
+/** What answers are made with. */
+interface AnswerParts extends PromptReading {
+  /** The name of the model. */
+  readonly name: string;
+  readonly scheduler: Scheduler;
+  readonly defaults: Defaults;
+  readonly limits: Pick<Limits, 'maxNewTokens'>;
+  readonly maxPromptTokens: number;
+  /** Called with the seconds from a request to its first token. */
+  firstToken(seconds: number): void;
+  /** Called when nothing is left to write, or its reader is too slow. */
+  waitForReader(reply: FastifyReply): void;
+  /** Drops the text of a request. */
+  letGo(request: FastifyRequest): void;
+}
+
+/** A request that was read: its prompts are token ids, and its text is gone. */
+interface ReadRequest {
+  readonly asked: Asked;
+  readonly requests: readonly SequenceRequest[];
+  readonly echoed: readonly string[];
+}
+
+/** Answers requests of any protocol. */
+export class Answers {
+  readonly #parts: AnswerParts;
+  constructor(parts: AnswerParts) {
+    this.#parts = parts;
+  }
+
+  /** Answers a request, whole or as a stream. @throws Refusal */
+  async answer(protocol: Protocol, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
+    const { scheduler, model, name, firstToken, waitForReader } = this.#parts,
+      started = performance.now(),
+      { asked, requests, echoed } = await this.#read(protocol, request, reply),
+      { tokenizer } = model,
+      [{ sequencePolicy }] = requests,
+      events = await begun(scheduler.submit(requests));
+    firstToken((performance.now() - started) / 1000);
+    const answer: Answer = {
+      asked,
+      events: answerEvents({ tokenizer, n: asked.n, echoed }, events),
+      choices: requests.length * asked.n,
+      model: name,
+      tokenizer,
+      policy: sequencePolicy.policy?.label || 'full',
+      budget: sequencePolicy.budget,
+    };
+    if (!asked.stream) return protocol.whole(answer);
+    const frames = Readable.from(protocol.frames(answer), { objectMode: false, highWaterMark: 4096 });
+    frames.once('end', () => waitForReader(reply));
+    return reply.header('cache-control', 'no-store').type('text/event-stream; charset=utf-8').send(frames);
+  }
+
+  /** Reads a request; its prompts are tokenized only after everything else about it was validated. */
+  async #read(protocol: Protocol, request: FastifyRequest, reply: FastifyReply): Promise<ReadRequest> {
+    const { model, name, scheduler, defaults, limits, maxPromptTokens, letGo, waitForReader } = this.#parts,
+      { prompt, ...asked } = protocol.ask(request.body);
+    expectModel(asked.model, name);
+    const { of: policy, ...sequencePolicy } = sequencePolicyOf(asked, defaults, model),
+      { maxPositions } = model.config,
+      signal = goneSignal(request, reply),
+      most = limits.maxNewTokens ?? maxPositions,
+      maxNewTokens = newTokensOf(asked, most),
+      evicts = sequencePolicy.policy?.evicts === true && sequencePolicy.block !== undefined;
+    scheduler.expectRoom();
+    const bounds = evicts
+      ? { tokens: maxPromptTokens, of: `the ${maxPromptTokens} tokens that this server reads of one` }
+      : { tokens: maxPositions, of: `the model's context of ${maxPositions} tokens` };
+    // releases the body's reservation before waiting for anything else
+    const prompts = await readPrompts(prompt, asked.names, this.#parts, { ...bounds, signal }).finally(() =>
+      letGo(request),
+    );
+    const { n, stream: streamed, stop, sampling, logprobs } = asked,
+      echoed = prompts.map((read) => (asked.echo ? this.#textOf(read) : ''));
+    const requests = prompts.map(({ ids, stop: ends = [] }, i): SequenceRequest => {
+      const room = evicts ? most : maxPositions - ids.length;
+      if (room === 0) throw tooLong(ids.length, `the model's context of ${maxPositions} tokens and leave room`);
+      return {
+        ids,
+        policy,
+        sequencePolicy,
+        limits: {
+          ...sampling,
+          maxNewTokens: Math.min(maxNewTokens, sequencePolicy.every === undefined ? room : most),
+          stop: [...stop, ...ends],
+          stopAtEos: true,
+          logprobs,
+        },
+        n,
+        ...(asked.echo && logprobs !== undefined && { scorePrompt: logprobs }),
+        offset: echoed[i].length,
+        streamed,
+        signal,
+        unread: () => waitForReader(reply),
+      };
+    });
+    return { asked, requests, echoed };
+  }
+
+  /** The text of a prompt as answers begin with it: an incomplete character at the end of ids begins the answer. */
+  #textOf({ ids, text }: PromptTokens): string {
+    const decoder = this.#parts.model.tokenizer.streamDecoder();
+    return text ?? ids.map((id) => decoder.push(id)).join('');
+  }
+}
+
+/** Waits for the first event, so that an early failure is thrown here, then yields all events. */
+async function begun(events: AsyncIterable<JobEvent>): Promise<AsyncIterable<JobEvent>> {
+  const all = events[Symbol.asyncIterator](),
+    first = await all.next();
+  return (async function* () {
+    for (let next = first; !next.done; next = await all.next()) yield next.value;
+  })();
+}

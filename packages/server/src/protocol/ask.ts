@@ -1,0 +1,75 @@
+import type { AnswerStructure, Budget, ChatMessage, ToolChoice, ToolFunction } from '@kv/models';
+import type { ServerOptions } from '../options.ts';
+import type { AnswerLimits } from '../run/answer-choice.ts';
+
+/** Values of variables of the chat template. */
+export type TemplateVariables = NonNullable<ServerOptions['chatTemplateKwargs']>;
+
+/** What an answer must look like. */
+export type AnswerForm =
+  /** Any JSON object. */
+  | { readonly kind: 'json' }
+  | { readonly kind: 'schema'; readonly schema: object | boolean }
+  | { readonly kind: 'structure'; readonly structure: AnswerStructure; readonly marks?: readonly string[] };
+
+/**
+ * What is to be answered: a conversation, or prompts as texts or token ids. Messages are in the form that chat
+ * templates read, calls in them with their arguments as text.
+ */
+export type AskedPrompt =
+  | { readonly messages: readonly ChatMessage[]; readonly variables?: TemplateVariables | undefined }
+  | { readonly prompts: readonly (string | readonly number[])[] };
+
+/** A request, whichever protocol it came in. */
+export interface Ask {
+  /** The model that the client named, if it named one. */
+  readonly model?: string | undefined;
+  readonly stream: boolean;
+  /** Answers of each prompt. */
+  readonly n: number;
+  readonly prompt: AskedPrompt;
+  /** Functions that the answers may call; none with `prompts`. */
+  readonly tools: readonly ToolFunction[];
+  readonly toolChoice: ToolChoice;
+  /** Whether an answer may make several calls. */
+  readonly parallel: boolean;
+  /** What an answer that calls nothing must look like. @defaultValue any text */
+  readonly form?: AnswerForm | undefined;
+  /** Whether the answers begin with their prompts. */
+  readonly echo?: boolean | undefined;
+  readonly sampling: Sampling;
+  readonly stop: readonly string[];
+  /** The most new tokens of an answer; without it `usualNewTokens`, as far as there is room. */
+  readonly maxNewTokens?: number | undefined;
+  readonly usualNewTokens: number;
+  /** Most likely tokens to report for each token; absent if no log-probabilities were asked for. */
+  readonly logprobs?: number | undefined;
+  readonly policy?: string | undefined;
+  readonly budget?: Budget | undefined;
+  readonly block?: number | undefined;
+  readonly every?: number | undefined;
+  /** Whether a stream ends with the usage. */
+  readonly includeUsage: boolean;
+  /** What the client calls fields that are refused after this was read. */
+  readonly names: AskNames;
+}
+
+/** How answers are drawn. */
+export type Sampling = Pick<AnswerLimits, 'temperature' | 'topP' | 'seed'>;
+
+/** What a protocol calls what a request holds, for refusals. */
+export interface AskNames {
+  readonly maxNewTokens: string;
+  /** All messages, or all prompts. */
+  readonly prompt: string;
+  /** One of them, the `i`th. */
+  one(i: number): string;
+  readonly tools: string;
+  /** The schema of the arguments of the `i`th of the tools. */
+  parameters(i: number): string;
+  readonly toolChoice: string;
+  readonly form: string;
+}
+
+/** A request without its prompt, whose text is dropped once it is tokenized. */
+export type Asked = Omit<Ask, 'prompt'>;

@@ -1,0 +1,114 @@
+import { randomInt, randomUUID } from 'node:crypto';
+import type { ChoiceEvent } from '../run/answer-event.ts';
+import type { Usage } from '../run/job.ts';
+import type { Ask } from './ask.ts';
+import type { Answer } from './protocol.ts';
+import { refusalOf, type Refusal } from './refusal.ts';
+import type { CommonRequest } from './schema.ts';
+
+type AskOfOne = Pick<
+  Ask,
+  'prompt' | 'usualNewTokens' | 'names' | 'logprobs' | 'tools' | 'toolChoice' | 'parallel' | 'form'
+>;
+
+/** What the protocol calls fields of both kinds of request. */
+export const NAMES = {
+  tools: 'tools',
+  parameters: (i: number) => `tools[${i}].function.parameters`,
+  toolChoice: 'tool_choice',
+  form: 'response_format',
+};
+
+/** Reads the fields that requests of both kinds have. @throws Refusal naming the invalid field */
+export function commonAsk(request: CommonRequest): Omit<Ask, keyof AskOfOne> {
+  const {
+      model,
+      stop = [],
+      temperature = 1,
+      top_p: topP = 1,
+      n = 1,
+      stream = false,
+      max_tokens: maxNewTokens,
+    } = request,
+    { policy, budget, block, every } = request;
+  return {
+    model,
+    stream,
+    n,
+    // top_p 0 leaves the most likely token
+    sampling: {
+      ...(topP === 0 ? { temperature: 0, topP: 1 } : { temperature, topP }),
+      seed: request.seed ?? randomInt(2 ** 31),
+    },
+    stop: typeof stop === 'string' ? [stop] : stop,
+    maxNewTokens,
+    ...{ policy, budget, block, every },
+    includeUsage: request.stream_options?.include_usage === true,
+  };
+}
+
+/** What every object of an answer begins with. */
+export const head = (prefix: string, object: string, { model }: Answer): object => ({
+  id: `${prefix}-${randomUUID()}`,
+  object,
+  created: Math.floor(Date.now() / 1000),
+  model,
+});
+
+export const frame = (data: unknown): string => `data: ${JSON.stringify(data)}\n\n`;
+
+/** What an answer cost and under which cache it was given. */
+export function accounts(
+  { asked, policy, budget }: Answer,
+  usage: Usage,
+): { readonly usage: object; readonly kv: object } {
+  const { promptTokens, cachedTokens, completionTokens, keptSlots, droppedSlots, cache, notes, scoredEvicted } = usage;
+  return {
+    usage: {
+      prompt_tokens: promptTokens,
+      completion_tokens: completionTokens,
+      total_tokens: promptTokens + completionTokens,
+      prompt_tokens_details: { cached_tokens: cachedTokens },
+      kept_slots: keptSlots,
+      dropped_slots: droppedSlots,
+      cache: {
+        form: cache.form,
+        bytes_per_token: cache.bytesPerToken,
+        live_bytes: cache.liveBytes,
+        peak_bytes: cache.peakBytes,
+        ...(cache.stateBytes > 0 && { state_bytes: cache.stateBytes }),
+      },
+    },
+    kv: {
+      policy,
+      ...(budget !== undefined && { budget }),
+      ...(notes.size > 0 && { notes: [...notes] }),
+      ...(asked.echo &&
+        asked.logprobs !== undefined && { prompt_scored_under: scoredEvicted ? 'evicted cache' : 'full cache' }),
+    },
+  };
+}
+
+/**
+ * Writes a stream: a frame of each choice that `choiceOf` makes of an event, then the usage if it was asked for; a
+ * failure is one more frame.
+ */
+export async function* chunks(
+  answer: Answer,
+  same: object,
+  choiceOf: (event: ChoiceEvent) => object,
+): AsyncGenerator<string, void> {
+  const { events, asked } = answer;
+  try {
+    for await (const event of events)
+      if (event.what !== 'usage')
+        yield frame({ ...same, choices: [choiceOf(event)], ...(asked.includeUsage && { usage: null }) });
+      else if (asked.includeUsage) yield frame({ ...same, choices: [], ...accounts(answer, event.usage) });
+    yield 'data: [DONE]\n\n';
+  } catch (cause) {
+    yield frame(errorOf(refusalOf(cause)));
+  }
+}
+
+/** The protocol's error object. */
+export const errorOf = ({ body }: Refusal): object => body;

@@ -1,0 +1,35 @@
+import type { ChatMessage } from '@kv/models';
+import { Refusal } from '../../protocol/refusal.ts';
+import type { RequestMessage } from './fields.ts';
+
+/** The only role that may have each of these fields. */
+const ROLES: Readonly<Partial<Record<keyof RequestMessage, string>>> = {
+  refusal: 'assistant',
+  annotations: 'assistant',
+  tool_calls: 'assistant',
+  tool_call_id: 'tool',
+};
+
+/**
+ * Returns the messages of a request as chat templates read them. Fields that this protocol's own answers carry are
+ * accepted: labels are dropped.
+ * @throws Refusal naming a field that the role does not have, or that it must have
+ */
+export const messagesOf = (messages: readonly RequestMessage[]): readonly ChatMessage[] =>
+  messages.map((message, i) => {
+    for (const [field, role] of Object.entries(ROLES))
+      if (message[field as keyof RequestMessage] !== undefined && message.role !== role)
+        throw new Refusal(`'messages[${i}].${field}' is expected in a message of the role '${role}' alone`, {
+          param: `messages[${i}].${field}`,
+        });
+    const { role, content, name, tool_calls: made = [], tool_call_id: answers } = message;
+    if (content === undefined && role !== 'assistant')
+      throw new Refusal(`'messages[${i}].content' is expected, got none`, { param: `messages[${i}].content` });
+    return {
+      role: role === 'developer' ? 'system' : role,
+      content: typeof content === 'object' ? content.map(({ text }) => text).join('') : (content ?? ''),
+      ...(name !== undefined && { name }),
+      ...(made.length > 0 && { tool_calls: made }),
+      ...(answers !== undefined && { tool_call_id: answers }),
+    };
+  });
