@@ -139,6 +139,7 @@ export { SlotCounts } from './memory/slot-counts.ts';
 export type { LayerSlots } from './memory/slot-counts.ts';
 export type { CacheSnapshot, LayerSnapshot, StoredState } from './memory/snapshot.ts';
 export { TokenText } from './memory/text.ts';
+export { droppedTokens, heldShares } from './memory/told.ts';
 export { notRemembered, statisticOf, sumRows, observationPlan, windowOf } from './memory/observation-plan.ts';
 export type { ObservationPlan } from './memory/observation-plan.ts';
 export * as schemas from './schemas.ts';

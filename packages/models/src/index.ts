@@ -1,4 +1,4 @@
-export { architectures, chatIds, renderedAfter, renderedIds } from '@kv/checkpoints';
+export { architectures, chatIds, promptRoles, renderedAfter, renderedIds, roleRanges } from '@kv/checkpoints';
 export type {
   AnswerPart,
   AnswerReader,
@@ -17,6 +17,7 @@ export type {
   Mixer,
   ModelConfig,
   OpenOptions,
+  PromptRole,
   RenderedChat,
   RopeConfig,
   ShortConvolution,
@@ -75,6 +76,7 @@ export type {
   PrefillPartsOptions,
   PrefixOptions,
   PrefixStore,
+  Protected,
   Report,
   RunningModel,
   Runtime,

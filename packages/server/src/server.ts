@@ -53,11 +53,8 @@ const OPEN = new Set([...Object.keys(PAGE), '/health']);
  * ```
  */
 export function createServer(options: ServerOptions): Server {
-  const { name, memory, budget, block, every, chatTemplateKwargs, fixedPolicy, keys, redact, ...given } = settleOwn(
-      'createServer',
-      SERVER,
-      options,
-    ),
+  const { name, memory, budget, block, every, chatTemplateKwargs, protect, fixedPolicy, keys, redact, ...given } =
+      settleOwn('createServer', SERVER, options),
     model = storedAs(given.model, given.cache),
     policy = typeof given.policy === 'string' ? parsePolicy(given.policy, given.registry) : given.policy,
     limits = settleOwn('limits', LIMITS, given.limits ?? {}),
@@ -185,7 +182,7 @@ export function createServer(options: ServerOptions): Server {
   });
 
   const answers = new Answers({
-    ...{ model, name, scheduler, defaults, limits, maxPromptTokens, reader, usual: chatTemplateKwargs },
+    ...{ model, name, scheduler, defaults, limits, maxPromptTokens, reader, usual: chatTemplateKwargs, roles: protect },
     firstToken: metrics.firstToken,
     waitForReader,
     letGo,

@@ -1,4 +1,4 @@
-import { KvError, value } from '@kv/core';
+import { KvError } from '@kv/core';
 import type { Option, Span } from '@kv/core';
 import { joinedSpans, showValue } from '@kv/core/engine';
 import { promptRoles, type PromptRole, type RenderedChat, type Tokenizer } from '@kv/checkpoints';
@@ -19,15 +19,20 @@ const isProtected = (x: unknown): x is Protected =>
   (typeof x === 'object' && x !== null && !Array.isArray(x) && Object.keys(x).join() === 'text' && isText(x));
 const isText = (x: object): boolean => 'text' in x && typeof x.text === 'string' && x.text !== '';
 
+/** Most entries of a list. */
+const MOST = 64;
 const names = promptRoles.map((role) => `'${role}'`).join(', ');
 /** What no eviction may drop of a prompt. */
 export const PROTECT: Option<readonly Protected[] | undefined> = {
-  ...value(
-    `up to 64 of ${names}, texts of the prompt, { text } and ranges [from, to) of positions`,
-    `What no eviction may drop: ${names} of a conversation, texts of the prompt, or ranges [from, to) of positions; it counts within the budget.`,
-    (x): x is readonly Protected[] => Array.isArray(x) && x.length <= 64 && x.every(isProtected),
-  ),
+  default: undefined,
+  says: `What no eviction may drop: ${names} of a conversation, texts of the prompt, or ranges [from, to) of positions; it counts within the budget.`,
   otherwise: 'nothing more than the policy keeps',
+  form: {
+    sort: 'value',
+    want: `up to ${MOST} of ${names}, texts of the prompt, { text } and ranges [from, to) of positions`,
+    fits: (x) => Array.isArray(x) && x.length <= MOST && x.every(isProtected),
+    texts: true,
+  },
 };
 
 /** A prompt in which something is protected. */
@@ -57,7 +62,7 @@ export function protectedSpans(protect: readonly Protected[], prompt: ProtectedP
       if (isRole(one)) return spansOfRole(one, prompt);
       if (Array.isArray(one)) {
         const [from, to] = one as unknown as Span;
-        if (to <= prompt.ids.length) return [[from, to]];
+        if (from < to && to <= prompt.ids.length) return [[from, to]];
         throw new KvError(
           'protect',
           `expected ranges of the ${prompt.ids.length} positions of the prompt, got [${from}, ${to})`,

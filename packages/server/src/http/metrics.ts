@@ -58,9 +58,9 @@ export function createMetrics(failed: (cause: unknown) => void): Metrics {
       waited: (milliseconds) => waited.observe(milliseconds / 1000),
       exceeded: () => exceeded.inc(),
       failed,
-      ended({ promptTokens, cachedTokens, completionTokens, keptSlots, droppedSlots }) {
+      ended({ promptTokens, tokensReused, completionTokens, keptSlots, droppedSlots }) {
         tokens.inc({ kind: 'prompt' }, promptTokens);
-        tokens.inc({ kind: 'cached' }, cachedTokens);
+        tokens.inc({ kind: 'cached' }, tokensReused);
         tokens.inc({ kind: 'completion' }, completionTokens);
         slots.inc({ kind: 'kept' }, keptSlots);
         slots.inc({ kind: 'dropped' }, droppedSlots);

@@ -1,4 +1,4 @@
-import type { AnswerStructure, Budget, ChatMessage, ToolChoice, ToolFunction } from '@kv/models';
+import type { AnswerStructure, Budget, ChatMessage, Protected, ToolChoice, ToolFunction } from '@kv/models';
 import type { ServerOptions } from '../options.ts';
 import type { AnswerLimits } from '../run/answer-choice.ts';
 
@@ -48,6 +48,8 @@ export interface Ask {
   readonly budget?: Budget | undefined;
   readonly block?: number | undefined;
   readonly every?: number | undefined;
+  /** What no eviction may drop, in addition to what the server protects. */
+  readonly protect?: readonly Protected[] | undefined;
   /** Whether a stream ends with the usage. */
   readonly includeUsage: boolean;
   /** What the client calls fields that are refused after this was read. */

@@ -1,8 +1,11 @@
 import { KvError } from '@kv/core';
-import { fitValue } from '@kv/core/engine';
-import { schemas } from '@kv/engine';
-import type { ChatMessage, Model, RenderedChat } from '@kv/models';
-import type { AskedPrompt, AskNames, TemplateVariables } from './ask.ts';
+import type { Span } from '@kv/core';
+import { fitValue, joinedSpans } from '@kv/core/engine';
+import { protectedSpans, schemas } from '@kv/engine';
+import type { ProtectedPrompt } from '@kv/engine';
+import { promptRoles, roleRanges } from '@kv/models';
+import type { ChatMessage, Model, Protected, PromptRole, RenderedChat } from '@kv/models';
+import type { Asked, AskedPrompt, AskNames, TemplateVariables } from './ask.ts';
 import { conversation } from './conversation.ts';
 import { Refusal } from './refusal.ts';
 import { tooLong, type PromptLimits, type PromptText, type TextReader } from './text-reader.ts';
@@ -14,6 +17,8 @@ export interface PromptTokens {
   readonly text?: string;
   /** Texts that end an answer, where the model has no token that does. */
   readonly stop?: readonly string[];
+  /** Returns the positions that no eviction may drop, of the ids that a cache of this prompt holds. */
+  readonly protect?: ((ids: readonly number[]) => readonly Span[]) | undefined;
 }
 
 /** What prompts are read with. */
@@ -22,6 +27,8 @@ export interface PromptReading {
   readonly reader: TextReader;
   /** Values of the template's variables that the request does not give. */
   readonly usual?: TemplateVariables | undefined;
+  /** Parts that are protected in every conversation. */
+  readonly roles?: readonly PromptRole[] | undefined;
 }
 
 /**
@@ -30,14 +37,17 @@ export interface PromptReading {
  */
 export async function readPrompts(
   prompt: AskedPrompt,
-  names: AskNames,
-  { model, reader, usual }: PromptReading,
+  { names, protect = [] }: Pick<Asked, 'names' | 'protect'>,
+  { model, reader, usual, roles = [] }: PromptReading,
   limits: PromptLimits,
 ): Promise<readonly PromptTokens[]> {
-  if ('messages' in prompt) return [await chatPrompt(prompt, names, { model, reader, usual }, limits)];
+  if ('messages' in prompt)
+    return [await chatPrompt(prompt, names, { model, reader, usual }, limits, [...roles, ...protect])];
   const read: PromptTokens[] = [];
-  for (const [i, one] of prompt.prompts.entries())
-    read.push(await promptTokens(one, names.one(i), { model, reader }, limits));
+  for (const [i, one] of prompt.prompts.entries()) {
+    const tokens = await promptTokens(one, names.one(i), { model, reader }, limits);
+    read.push({ ...tokens, protect: protecting(protect, { ids: tokens.ids, tokenizer: model.tokenizer }) });
+  }
   return read;
 }
 
@@ -64,8 +74,9 @@ async function promptTokens(
 async function chatPrompt(
   asked: Extract<AskedPrompt, { readonly messages: unknown }>,
   names: AskNames,
-  { model: { chatTemplate }, reader, usual }: PromptReading,
+  { model: { chatTemplate, tokenizer }, reader, usual }: PromptReading,
   limits: PromptLimits,
+  protect: readonly Protected[],
 ): Promise<PromptTokens> {
   const template = chatTemplate?.(),
     { prompt: param } = names,
@@ -77,13 +88,25 @@ async function chatPrompt(
     limits,
     param,
   );
-  const ids = await reader.read(
-    template ? rendered(template.render(messages, { variables })) : untrusted(lines(messages)),
-    limits,
-    param,
-  );
+  const render = template ? (given: readonly ChatMessage[]) => template.render(given, { variables }) : written,
+    chat = render(messages),
+    ids = await reader.read(rendered(chat, template === undefined), limits, param);
   if (ids.length === 0) throw new Refusal(`'${param}' must have at least one token, got none`, { param });
-  return { ids, stop: template ? [] : ['\n'] };
+  return {
+    ids,
+    stop: template ? [] : ['\n'],
+    protect: protecting(protect, {
+      ids,
+      tokenizer,
+      conversation: {
+        rendered: chat,
+        special: template === undefined,
+        get ranges() {
+          return roleRanges((given) => render(given).text, messages, chat.text, false);
+        },
+      },
+    }),
+  };
 }
 
 /** Returns the values of the template's variables. @throws Refusal for those that no template takes */
@@ -104,9 +127,30 @@ function variablesOf(
   return { ...usual, ...own };
 }
 
-const rendered = ({ text, untrusted }: RenderedChat): PromptText => ({ text, options: { special: false, untrusted } });
-/** Text in which no control token is recognized. */
-const untrusted = (text: string): PromptText => ({ text, options: { untrusted: [[0, text.length]] } });
+/**
+ * Returns what finds the protected positions of ids: parts by name and ranges are those of the prompt, and texts are looked
+ * for. @throws KvError for what cannot be found in the prompt
+ */
+function protecting(protect: readonly Protected[], prompt: ProtectedPrompt): PromptTokens['protect'] {
+  if (protect.length === 0) return undefined;
+  const isPlace = (one: Protected): boolean => Array.isArray(one) || promptRoles.some((role) => role === one),
+    places = protectedSpans(protect.filter(isPlace), prompt),
+    texts = protect.filter((one) => !isPlace(one)),
+    spansOf = (ids: readonly number[]): readonly Span[] =>
+      joinedSpans([...places, ...protectedSpans(texts, { ids, tokenizer: prompt.tokenizer })]),
+    own = spansOf(prompt.ids);
+  return (ids) => (ids === prompt.ids ? own : spansOf(ids));
+}
+
+const rendered = ({ text, untrusted }: RenderedChat, special: boolean): PromptText => ({
+  text,
+  options: { special, untrusted },
+});
+/** Writes a conversation without a template, in which no control token is recognized. */
+const written = (messages: readonly ChatMessage[]): RenderedChat => {
+  const text = lines(messages);
+  return { text, untrusted: [[0, text.length]] };
+};
 
 /** Writes a conversation as lines; an answer continues the line of its question. */
 const lines = (messages: readonly ChatMessage[]): string =>

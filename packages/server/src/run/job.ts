@@ -1,5 +1,5 @@
 import type { CacheUsage, Sequence } from '@kv/models';
-import type { Policy } from '@kv/core';
+import type { Policy, Span } from '@kv/core';
 import type { ScoredToken } from '../protocol/logprobs.ts';
 import type { Channel } from './channel.ts';
 import type { AnswerLimits, AnswerChoice, TokenEvent } from './answer-choice.ts';
@@ -10,6 +10,8 @@ export interface SequenceRequest {
   readonly ids: readonly number[];
   readonly policy: Policy | undefined;
   readonly sequencePolicy: SequencePolicy;
+  /** Returns the positions that no eviction may drop, of the ids that its cache holds. */
+  readonly protect?: ((ids: readonly number[]) => readonly Span[]) | undefined;
   readonly limits: AnswerLimits;
   /** Number of answers to generate. */
   readonly n: number;
@@ -28,7 +30,11 @@ export interface SequenceRequest {
 /** Token and slot counts of a finished job. */
 export interface Usage {
   readonly promptTokens: number;
-  readonly cachedTokens: number;
+  /** Tokens of the prompt that a cache held already, and the others, which were read. */
+  readonly tokensReused: number;
+  readonly tokensRead: number;
+  /** Tokens that no layer and KV head of an answer's cache held any more when it ended. */
+  tokensDropped: number;
   completionTokens: number;
   keptSlots: number;
   droppedSlots: number;

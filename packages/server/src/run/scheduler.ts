@@ -1,4 +1,4 @@
-import { slotRows, stepTogether } from '@kv/engine';
+import { droppedTokens, slotRows, stepTogether } from '@kv/engine';
 import type { Model } from '@kv/models';
 import { promptScores } from '../protocol/logprobs.ts';
 import { cancelledRefusal, Refusal, refusalOf } from '../protocol/refusal.ts';
@@ -164,14 +164,17 @@ export class Scheduler {
   }
 
   #begin(job: Job): void {
-    const { ids, policy, sequencePolicy, scorePrompt } = job.request,
+    const { ids, policy, sequencePolicy, scorePrompt, protect } = job.request,
       { block, budget } = sequencePolicy,
       sequence = this.caches.open(job.request),
       cached = sequence.progress.length;
     job.sequence = sequence;
+    if (protect) sequence.protect(protect(ids));
     job.usage = {
       promptTokens: ids.length,
-      cachedTokens: cached,
+      tokensReused: cached,
+      tokensRead: ids.length - cached,
+      tokensDropped: 0,
       completionTokens: 0,
       keptSlots: 0,
       droppedSlots: 0,
@@ -286,6 +289,7 @@ export class Scheduler {
       };
       for (const note of sequence.stats.notes) usage.notes.add(note);
       usage.droppedSlots += sequence.progress.length * rows - kept;
+      usage.tokensDropped += droppedTokens(sequence);
     }
     job.choices = job.choices.filter((other) => other !== choice);
     this.caches.releaseAnswer(choice, keep && !this.#closing);
