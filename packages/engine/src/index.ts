@@ -85,7 +85,7 @@ export type { Generation } from './generate/generation.ts';
 export { decodingPolicy } from './generate/policies.ts';
 export { createPrefixStore, snapshotsOfPrefix } from './generate/prefix-store.ts';
 export type { PrefixOptions, PrefixStore } from './generate/prefix-store.ts';
-export { placesOf, PROTECT, protectedSpans } from './generate/protect.ts';
+export { isPlace, placesOf, PROTECT, protectedSpans } from './generate/protect.ts';
 export type { Protected, ProtectedPrompt } from './generate/protect.ts';
 export { report } from './generate/report.ts';
 export type { Report } from './generate/report.ts';

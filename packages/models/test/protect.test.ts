@@ -5,7 +5,7 @@ import { policy as policyOf, policyNames } from '@kv/policies';
 import { knorm } from '@kv/scorers-knorm';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { generate, loadCache, loadModel, saveCache, Sequence } from '../src/index.ts';
+import { Chat, generate, loadCache, loadModel, saveCache, Sequence } from '../src/index.ts';
 import type { Model } from '../src/index.ts';
 import { placesOf, protectedSpans, type Protected } from '@kv/engine';
 
@@ -51,7 +51,7 @@ const lives: fc.Arbitrary<Life> = fc.record({
 async function live({ block, every, steps, turns, budget }: Life, policy: Policy, look: (s: Sequence) => void) {
   const sequence = new Sequence(model);
   try {
-    await sequence.prefill([...ids, ...ids], { policy, budget, block });
+    await sequence.prefill([...ids, ...ids.slice(0, 20)], { policy, budget, block });
     look(sequence);
     for (let turn = 0; turn <= turns; turn++) {
       for (let i = 0; i < steps; i++) await sequence.step(ids[i]!, every);
@@ -72,7 +72,7 @@ describe('protected positions', () => {
         const policy = compose(policyOf(life.name) as AnyPiece, protect({ spans: life.spans })) as Policy;
         await live(life, policy, (sequence) => expect(keptAll(sequence.kept(), life.spans)).toBe(true));
       }),
-      { numRuns: 10 },
+      { numRuns: 8 },
     );
   }, 60_000);
 
@@ -132,6 +132,34 @@ describe('protected positions', () => {
       expect(() => each.protect([[20, 29]])).not.toThrow();
       each.destroy();
     }
+  });
+});
+
+describe('a chat', () => {
+  test('keeps its system text, its first message and texts of later ones, turn after turn and under another policy', async () => {
+    const chat = new Chat(model, {
+        ...{ system: 'Be short.', policy: 'streaming(sinks=1)', budget: 48, maxNewTokens: 3 },
+        protect: ['system', 'first-user', 'ORDER 48213976'],
+      }),
+      spans: Span[] = [];
+    for (let turn = 0; turn < 5; turn++) {
+      await chat.send(turn === 2 ? 'My number is ORDER 48213976, not ORDER.' : `The river was wide, ${turn}.`);
+      if (turn === 3) await chat.retain('knorm', 44);
+      const { text } = chat.sequence.progress;
+      spans.push(...(turn === 0 ? placesOf('Be short.\nThe river was wide, 0.', text) : []));
+      if (turn === 2) spans.push(...placesOf('ORDER 48213976', text));
+      expect(keptAll(chat.sequence.kept(), spans)).toBe(true);
+    }
+    expect(spans).toHaveLength(2);
+    expect(Math.max(...chat.sequence.kept().flat().map((row) => row.length))).toBeLessThanOrEqual(44);
+    chat.destroy();
+  });
+  test('refuses a message of which more is protected than the budget holds, and stays as it was', async () => {
+    const chat = new Chat(model, { policy: 'streaming', budget: 24, maxNewTokens: 2, protect: ['first-user'] });
+    await expect(chat.send(TEXT)).rejects.toThrow(/\d+ positions are protected .* the budget has 24 slots/);
+    expect(chat.messages).toEqual([]);
+    await chat.send('Short.');
+    chat.destroy();
   });
 });
 

@@ -8,6 +8,7 @@ import type {
   LayerContext,
   DraftSelection,
   Hook,
+  Span,
   WrappedSelection,
   BudgetPlan,
   Reach,
@@ -17,11 +18,12 @@ import type {
 import type { Ops } from '../tensor/maths.ts';
 import { certainSlots, minSlotsOf } from './min-slots.ts';
 import type { LevelShares } from '../piece/levels.ts';
-import type { Piece, Policy } from '../piece/piece.ts';
+import type { AnyPiece, Piece, Policy } from '../piece/piece.ts';
 import { isPiece, otherProtocol, PROTOCOL, readBy } from '../piece/piece.ts';
 import { showValue } from '../piece/option.ts';
 import { expectAtoms, REACH } from './policy-boundary.ts';
-import { protecting } from './protect.ts';
+import { compose } from '../compose/compose.ts';
+import { protect, protecting } from './protect.ts';
 import { readOnly } from './read-only.ts';
 import { sharedLevels } from './shared-levels.ts';
 import { cellOf, pacedSteps, runSteps, starting } from './steps.ts';
@@ -29,7 +31,7 @@ import type { EventLayer, PacedSteps } from './steps.ts';
 import { sameSignal } from '../piece/signals.ts';
 import type { AnySignal } from '../piece/signals.ts';
 import type { Tensor } from '../tensor/tensor.ts';
-import { joinedSpans } from '../piece/spans.ts';
+import { joinedSpans, slotsIn } from '../piece/spans.ts';
 import { sumOf } from '../tensor/sum-of.ts';
 
 type HooksOf<A extends Hook['at']> = readonly Extract<Hook, { at: A }>[];
@@ -67,6 +69,14 @@ export function compile(policy: Piece | Policy): CompiledPolicy {
   const made = compileUncached(policy);
   compiled.set(policy, made);
   return made;
+}
+
+/** Returns a policy that protects these positions too. */
+export function withProtected(policy: CompiledPolicy, spans: readonly Span[]): CompiledPolicy {
+  const all = joinedSpans([...policy.protectedSpans, ...spans]);
+  return slotsIn(all) === slotsIn(policy.protectedSpans)
+    ? policy
+    : compile(compose(policy.piece as AnyPiece, protect({ spans: all })) as Policy);
 }
 
 /**

@@ -10,6 +10,12 @@ import { TokenText } from '../memory/text.ts';
  */
 export type Protected = PromptRole | (string & {}) | { readonly text: string } | Span;
 
+/** Whether it is a part by its name or a range of positions, and no text. */
+export const isPlace = (one: Protected): boolean => isRole(one) || Array.isArray(one);
+/** The text that is protected where it is no place. */
+export const textOfProtected = (one: Protected): string =>
+  typeof one === 'string' ? one : (one as { readonly text: string }).text;
+
 const isRole = (x: unknown): x is PromptRole => (promptRoles as readonly unknown[]).includes(x),
   isWhole = (x: unknown): boolean => Number.isSafeInteger(x) && (x as number) >= 0;
 /** Whether a value names what no eviction may drop. */
@@ -68,7 +74,7 @@ export function protectedSpans(protect: readonly Protected[], prompt: ProtectedP
           `expected ranges of the ${prompt.ids.length} positions of the prompt, got [${from}, ${to})`,
         );
       }
-      const wanted = typeof one === 'string' ? one : (one as { readonly text: string }).text,
+      const wanted = textOfProtected(one),
         found = placesOf(wanted, text());
       if (found.length > 0) return found;
       throw new KvError(

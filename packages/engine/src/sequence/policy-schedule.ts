@@ -1,15 +1,14 @@
-import { compose, id, KvError, protect } from '@kv/core';
+import { id, KvError } from '@kv/core';
 import {
   allowanceOf,
   compile,
   expectBudget,
   isShare,
-  joinedSpans,
   planBudgets,
   raisedNote,
-  slotsIn,
+  withProtected,
 } from '@kv/core/engine';
-import type { AnyPiece, Budget, BudgetPlan, Policy, Span } from '@kv/core';
+import type { Budget, BudgetPlan, Policy, Span } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import {
   activePolicyOf,
@@ -43,12 +42,12 @@ export class PolicySchedule {
 
   /** Returns a policy compiled, with the positions that are protected already. */
   compiled(policy: Policy): CompiledPolicy {
-    return protecting(compile(policy), this.active.policy.protectedSpans);
+    return withProtected(compile(policy), this.active.policy.protectedSpans);
   }
 
   /** Protects positions under the active policy, and under every later one. @throws KvError where they do not fit */
   protect(spans: readonly Span[]): void {
-    const policy = protecting(this.active.policy, spans),
+    const policy = withProtected(this.active.policy, spans),
       { budget } = this.active;
     if (budget) expectBudget(policy, budget.slots);
     this.active = { ...this.active, policy };
@@ -140,14 +139,6 @@ export class PolicySchedule {
     const { notes: noted } = this.#stats;
     for (const note of notes) if (note !== undefined && !noted.includes(note)) noted.push(note);
   }
-}
-
-/** Returns a policy that protects these positions too. */
-function protecting(policy: CompiledPolicy, spans: readonly Span[]): CompiledPolicy {
-  const all = joinedSpans([...policy.protectedSpans, ...spans]);
-  return slotsIn(all) === slotsIn(policy.protectedSpans)
-    ? policy
-    : compile(compose(policy.piece as AnyPiece, protect({ spans: all })) as Policy);
 }
 
 /** Returns whether only events read what is recorded under a policy. @param observed whether an observer is set */

@@ -1,9 +1,9 @@
 import { KvError } from '@kv/core';
 import type { Span } from '@kv/core';
 import { fitValue, joinedSpans } from '@kv/core/engine';
-import { protectedSpans, schemas } from '@kv/engine';
+import { isPlace, protectedSpans, schemas } from '@kv/engine';
 import type { ProtectedPrompt } from '@kv/engine';
-import { promptRoles, roleRanges } from '@kv/models';
+import { roleRanges } from '@kv/models';
 import type { ChatMessage, Model, Protected, PromptRole, RenderedChat } from '@kv/models';
 import type { Asked, AskedPrompt, AskNames, TemplateVariables } from './ask.ts';
 import { conversation } from './conversation.ts';
@@ -133,8 +133,7 @@ function variablesOf(
  */
 function protecting(protect: readonly Protected[], prompt: ProtectedPrompt): PromptTokens['protect'] {
   if (protect.length === 0) return undefined;
-  const isPlace = (one: Protected): boolean => Array.isArray(one) || promptRoles.some((role) => role === one),
-    places = protectedSpans(protect.filter(isPlace), prompt),
+  const places = protectedSpans(protect.filter(isPlace), prompt),
     texts = protect.filter((one) => !isPlace(one)),
     spansOf = (ids: readonly number[]): readonly Span[] =>
       joinedSpans([...places, ...protectedSpans(texts, { ids, tokenizer: prompt.tokenizer })]),

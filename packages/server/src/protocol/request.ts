@@ -1,6 +1,6 @@
-import { compose, entries, KvError, parsePolicy, protect } from '@kv/core';
-import { allowanceOf, compile, expectBudget } from '@kv/core/engine';
-import type { AnyPiece, Policy, Registry, SlotBytes, Span } from '@kv/core';
+import { entries, KvError, parsePolicy } from '@kv/core';
+import { allowanceOf, compile, expectBudget, withProtected } from '@kv/core/engine';
+import type { Policy, Registry, SlotBytes, Span } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import { policySizes } from '@kv/engine';
 import type { Budget, Model } from '@kv/models';
@@ -82,7 +82,7 @@ function expectKept(policy: CompiledPolicy, budget: Budget | undefined, sizes: S
 export function expectHeld({ policy, budget, sizes }: SequencePolicy, spans: readonly Span[], tokens: number): void {
   if (!policy?.evicts || budget === undefined || spans.length === 0) return;
   try {
-    allowanceOf(compile(compose(policy.piece as AnyPiece, protect({ spans })) as Policy), budget, tokens, { sizes });
+    allowanceOf(withProtected(policy, spans), budget, tokens, { sizes });
   } catch (cause) {
     throw KvError.is(cause) ? new Refusal(cause.message.replace(/^budget: /, ''), { param: 'kv.protect' }) : cause;
   }
