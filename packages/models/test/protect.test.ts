@@ -151,7 +151,14 @@ describe('a chat', () => {
       expect(keptAll(chat.sequence.kept(), spans)).toBe(true);
     }
     expect(spans).toHaveLength(2);
-    expect(Math.max(...chat.sequence.kept().flat().map((row) => row.length))).toBeLessThanOrEqual(44);
+    expect(
+      Math.max(
+        ...chat.sequence
+          .kept()
+          .flat()
+          .map((row) => row.length),
+      ),
+    ).toBeLessThanOrEqual(44);
     chat.destroy();
   });
   test('refuses a message of which more is protected than the budget holds, and stays as it was', async () => {

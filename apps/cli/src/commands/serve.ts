@@ -7,7 +7,7 @@ import { redact } from '@kv/scorers-sponsorship';
 import { createServer, LIMITS, readKeys, SERVER } from '@kv/server';
 import { Command } from 'commander';
 import { hostOnly } from '../engine.ts';
-import { sized, withFlags } from '../flags.ts';
+import { sized, withFlagNames, withFlags } from '../flags.ts';
 import { withExamples } from '../help.ts';
 import { catalogueWith } from '../policy/installed.ts';
 import { checkPolicyNamed, resolvePolicy } from '../policy/resolve-policy.ts';
@@ -29,6 +29,7 @@ export const SERVE = {
   every: SERVER.every,
   chatTemplateKwargs: SERVER.chatTemplateKwargs,
   pieces: texts('A package whose pieces requests may name, besides the catalogue.'),
+  protect: SERVER.protect,
   fixedPolicy: on(SERVER.fixedPolicy.says),
   memory: { ...sized(SERVER.memory), required: false, default: 2 ** 31 },
   queue: LIMITS.queue,
@@ -81,7 +82,7 @@ async function serve(options: ServeOptions, command: Command, terminal: Terminal
   expectBudget(compiled, options.budget, { at: '--budget' });
   if (open !== undefined) terminal.stderr.write(`${open}\n`);
   await withModel(command, terminal, hostOnly([compiled]), (model) =>
-    listen(model, options, terminal, { policy, keys, registry }).then(onStop),
+    withFlagNames(command, () => listen(model, options, terminal, { policy, keys, registry })).then(onStop),
   );
 }
 
@@ -99,6 +100,7 @@ async function listen(
       block,
       every,
       chatTemplateKwargs,
+      protect,
       memory,
       queue,
       running,
@@ -115,7 +117,7 @@ async function listen(
       ...resolved,
       model,
       name,
-      ...{ budget, block, every, chatTemplateKwargs, memory },
+      ...{ budget, block, every, chatTemplateKwargs, protect, memory },
       fixedPolicy,
       limits: { queue, running, maxNewTokens, maxPromptTokens },
       log: stderr.isTTY && stdout.isTTY ? warningsOf(stdout) : stdout,

@@ -3,6 +3,7 @@ import type { Budget, BudgetShare, SlotBytes } from '../piece/budget.ts';
 import type { Span } from '../piece/atoms.ts';
 import { slotsIn } from '../piece/spans.ts';
 import { KvError } from '../tensor/errors.ts';
+import { counted } from '../text/counted.ts';
 
 /** What planning a budget needs to know of a policy. */
 export interface BudgetTraits {
@@ -92,7 +93,7 @@ function expectProtected({ evicts, choosesBudget, protectedSpans }: BudgetTraits
   if (evicts && !choosesBudget && asked > slots)
     throw new KvError(
       at,
-      `${asked} ${asked === 1 ? 'position is' : 'positions are'} protected in every layer and KV head, of which the budget has ${slots} ${slots === 1 ? 'slot' : 'slots'}: protect less, or expected a budget of at least ${asked}`,
+      `${counted(asked, 'position')} ${asked === 1 ? 'is' : 'are'} protected in every layer and KV head, of which the budget has ${counted(slots, 'slot')}: protect less, or expected a budget of at least ${asked}`,
     );
 }
 

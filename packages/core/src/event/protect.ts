@@ -7,6 +7,7 @@ import { PHASES, PROTOCOL } from '../piece/piece.ts';
 import type { HookPiece } from '../piece/piece.ts';
 import { positions, sameSignal } from '../piece/signals.ts';
 import { readSpans, slotsIn, spansText } from '../piece/spans.ts';
+import { counted } from '../text/counted.ts';
 import type { Ops } from '../tensor/maths.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 
@@ -77,7 +78,7 @@ const forcing = (spans: readonly Span[]): Step => ({
   needsFullPrompt: false,
   monotone: true,
   spans,
-  forcers: [`protect(${slotsIn(spans)} positions)`],
+  forcers: [`protect(${counted(slotsIn(spans), 'position')})`],
   run: (cells) =>
     cells.map((cell): DraftSelection => {
       const { ops, draft } = cell,

@@ -3,7 +3,7 @@ import type { Budget, Policy, ResolvedOptions, Span } from '@kv/core';
 import { allowanceOf, compile, expectBudget, settleOwn, withProtected } from '@kv/core/engine';
 import type { ChatMessage } from '@kv/checkpoints';
 import type { CacheForm } from '../cache/form.ts';
-import { slotSizes } from '../cache/slot-sizes.ts';
+import { bytesOfSlots, slotSizes } from '../cache/slot-sizes.ts';
 import { decode } from '../generate/generate.ts';
 import { isPlace, placesOf, protectedSpans, textOfProtected } from '../generate/protect.ts';
 import { generation } from '../generate/generation.ts';
@@ -31,7 +31,7 @@ export interface ChatRetention {
   readonly policy?: Policy;
   /** Slots per layer and KV head after each message and each answer; absent if nothing is evicted. */
   readonly slots?: number;
-  /** Bytes of a cache that holds them in every layer and KV head, moved together. */
+  /** Bytes of a cache that holds them in every layer and KV head, as far as its window reaches, moved together. */
   readonly bytes?: number;
   /** Tokens of a message that are read between two events. */
   readonly block: number;
@@ -340,7 +340,7 @@ async function retentionOf(
   return {
     policy,
     slots,
-    bytes: slots * sizes.bytesPerSlot,
+    bytes: bytesOfSlots(config, sizes, slots),
     block: block ?? Math.min(longest, most),
     every: every ?? Math.max(1, Math.floor(most / 2)), // room for long answers
   };

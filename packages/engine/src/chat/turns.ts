@@ -1,5 +1,12 @@
 import { KvError } from '@kv/core';
-import { renderedAfter, renderedIds, roleRanges, type ChatTemplate, type TemplateVariables, type Tokenizer } from '@kv/checkpoints';
+import {
+  renderedAfter,
+  renderedIds,
+  roleRanges,
+  type ChatTemplate,
+  type TemplateVariables,
+  type Tokenizer,
+} from '@kv/checkpoints';
 import type { ProtectedPrompt } from '../generate/protect.ts';
 import type { Model } from '../memory/runtime.ts';
 
@@ -85,7 +92,10 @@ export function templateTurns(
     opening(message) {
       const messages = [...start, { role: 'user', content: message }],
         rendered = template.render(messages, { variables });
-      return { rendered, ranges: roleRanges((given) => template(given, { variables }), messages, rendered.text, false) };
+      return {
+        rendered,
+        ranges: roleRanges((given) => template(given, { variables }), messages, rendered.text, false),
+      };
     },
     stop: [],
   };

@@ -1,13 +1,5 @@
 import { id, KvError } from '@kv/core';
-import {
-  allowanceOf,
-  compile,
-  expectBudget,
-  isShare,
-  planBudgets,
-  raisedNote,
-  withProtected,
-} from '@kv/core/engine';
+import { allowanceOf, compile, expectBudget, isShare, planBudgets, raisedNote, withProtected } from '@kv/core/engine';
 import type { Budget, BudgetPlan, Policy, Span } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import {

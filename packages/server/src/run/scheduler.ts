@@ -1,4 +1,4 @@
-import { droppedTokens, slotRows, stepTogether } from '@kv/engine';
+import { heldOf, stepTogether } from '@kv/engine';
 import type { Model } from '@kv/models';
 import { promptScores } from '../protocol/logprobs.ts';
 import { cancelledRefusal, Refusal, refusalOf } from '../protocol/refusal.ts';
@@ -273,13 +273,9 @@ export class Scheduler {
   #finish(job: Job, choice: AnswerChoice, keep: boolean): void {
     const { sequence } = choice,
       { usage } = job,
-      kept = sequence.memory.slots
-        .lengths()
-        .flat()
-        .reduce((sum, n) => sum + n, 0),
-      rows = slotRows(this.#model.config);
+      { slots, tokens } = heldOf(sequence);
     if (usage) {
-      usage.keptSlots += kept;
+      usage.keptSlots += slots.kept;
       const { liveBytes, peakBytes } = sequence.memory.cache,
         { cache } = usage;
       usage.cache = {
@@ -288,8 +284,8 @@ export class Scheduler {
         peakBytes: Math.max(cache.peakBytes, peakBytes),
       };
       for (const note of sequence.stats.notes) usage.notes.add(note);
-      usage.droppedSlots += sequence.progress.length * rows - kept;
-      usage.tokensDropped += droppedTokens(sequence);
+      usage.droppedSlots += slots.dropped;
+      usage.tokensDropped += tokens.dropped;
     }
     job.choices = job.choices.filter((other) => other !== choice);
     this.caches.releaseAnswer(choice, keep && !this.#closing);
