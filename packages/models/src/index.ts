@@ -1,4 +1,13 @@
-export { architectures, chatIds, promptRoles, renderedAfter, renderedIds, roleRanges } from '@kv/checkpoints';
+export {
+  architectures,
+  chatIds,
+  expectRead,
+  promptRoles,
+  renderedAfter,
+  renderedIds,
+  roleRanges,
+  unreadVariables,
+} from '@kv/checkpoints';
 export type {
   AnswerPart,
   AnswerReader,

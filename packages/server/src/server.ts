@@ -3,6 +3,7 @@ import { Readable } from 'node:stream';
 import { KvError, parsePolicy } from '@kv/core';
 import { settleOwn } from '@kv/core/engine';
 import { formOf, stateBytes, tokenBytes, headDims } from '@kv/engine';
+import { expectRead } from '@kv/models';
 import type { CacheForm, Model } from '@kv/models';
 import Fastify, { LogController } from 'fastify';
 import type { FastifyBaseLogger, FastifyReply, FastifyRequest } from 'fastify';
@@ -71,7 +72,9 @@ export function createServer(options: ServerOptions): Server {
   const metrics = createMetrics((cause) => log.error({ err: cause }, 'a request failed')),
     scheduler = new Scheduler(model, { memory, queue, running, part, ahead, readerMs, requestMs }, metrics.observed),
     defaults = { policy, budget, block, every, fixed: fixedPolicy, registry: clientRegistry(given.registry) };
-  if (chatTemplateKwargs && !model.chatTemplate?.())
+  const template = chatTemplateKwargs && model.chatTemplate?.();
+  if (template) expectRead(template, chatTemplateKwargs);
+  else if (chatTemplateKwargs)
     throw new KvError('chatTemplateKwargs', `expected a model with a chat template, got ${model.name}`);
   const reader = new TextReader(model.tokenizer),
     cache = {

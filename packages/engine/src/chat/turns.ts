@@ -1,5 +1,6 @@
 import { KvError } from '@kv/core';
 import {
+  expectRead,
   renderedAfter,
   renderedIds,
   roleRanges,

@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import { renderedIds, roleRanges } from '@kv/checkpoints';
+import { expectRead, renderedIds, roleRanges } from '@kv/checkpoints';
 import type { ResolvedOptions } from '@kv/core';
 import { compile, settleOwn } from '@kv/core/engine';
 import { expectInside } from '../sampling/edits.ts';
@@ -211,6 +211,7 @@ function promptOf(
   if (messages !== undefined) {
     const template = chatTemplate?.();
     if (template === undefined) throw new KvError('chat', `expected a model with a chat template, got ${name}`);
+    expectRead(template, variables);
     const rendered = template.render(messages, { variables });
     return {
       ids: renderedIds(tokenizer, rendered),

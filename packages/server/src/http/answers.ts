@@ -97,12 +97,13 @@ export class Answers {
     const prompts = await readPrompts(prompt, asked, this.#parts, { ...bounds, signal }).finally(() => letGo(request));
     const { n, stream: streamed, stop, sampling, logprobs } = asked,
       echoed = prompts.map((read) => (asked.echo ? this.#textOf(read) : ''));
-    const requests = prompts.map(({ ids, stop: ends = [], protect }, i): SequenceRequest => {
+    const requests = prompts.map(({ ids, stop: ends = [], notes, protect }, i): SequenceRequest => {
       const room = evicts ? most : maxPositions - ids.length;
       if (room === 0) throw tooLong(ids.length, `the model's context of ${maxPositions} tokens and leave room`);
       if (protect) expectHeld(sequencePolicy, protect(ids), ids.length);
       return {
         ids,
+        notes,
         ...(sequencePolicy.policy?.evicts && protect && { protect }),
         policy,
         sequencePolicy,

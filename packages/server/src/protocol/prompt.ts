@@ -3,7 +3,7 @@ import type { Span } from '@kv/core';
 import { fitValue, joinedSpans } from '@kv/core/engine';
 import { isPlace, protectedSpans, schemas } from '@kv/engine';
 import type { ProtectedPrompt } from '@kv/engine';
-import { roleRanges } from '@kv/models';
+import { roleRanges, unreadVariables } from '@kv/models';
 import type { ChatMessage, Model, Protected, PromptRole, RenderedChat } from '@kv/models';
 import type { Asked, AskedPrompt, AskNames, TemplateVariables } from './ask.ts';
 import { conversation } from './conversation.ts';
@@ -17,6 +17,8 @@ export interface PromptTokens {
   readonly text?: string;
   /** Texts that end an answer, where the model has no token that does. */
   readonly stop?: readonly string[];
+  /** What was taken and changes nothing. */
+  readonly notes?: readonly string[];
   /** Returns the positions that no eviction may drop, of the ids that a cache of this prompt holds. */
   readonly protect?: ((ids: readonly number[]) => readonly Span[]) | undefined;
 }
@@ -95,6 +97,9 @@ async function chatPrompt(
   return {
     ids,
     stop: template ? [] : ['\n'],
+    notes: unreadVariables(template ?? {}, asked.variables).map(
+      (name) => `the chat template of this model never reads '${name}'`,
+    ),
     protect: protecting(protect, {
       ids,
       tokenizer,

@@ -13,6 +13,8 @@ export interface SequenceRequest {
   /** Returns the positions that no eviction may drop, of the ids that its cache holds. */
   readonly protect?: ((ids: readonly number[]) => readonly Span[]) | undefined;
   readonly limits: AnswerLimits;
+  /** Notes on what was asked. */
+  readonly notes?: readonly string[] | undefined;
   /** Number of answers to generate. */
   readonly n: number;
   /** Number of most likely tokens to report for each prompt token; absent if the prompt is not scored. */

@@ -180,7 +180,7 @@ export class Scheduler {
       droppedSlots: 0,
       cache: { ...sequence.memory.cache, liveBytes: 0 },
       scoredEvicted: false,
-      notes: new Set(),
+      notes: new Set(job.request.notes),
     };
     job.reading = sequence.prefillParts(ids.slice(cached), {
       ...(policy && { policy }),
