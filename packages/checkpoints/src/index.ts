@@ -5,6 +5,9 @@ export { expectRead, misreadVariables, readVariables, unreadVariables } from './
 export type { TemplateVariables } from './chat/template-variables.ts';
 export type { AnswerStructure, AnswerTag } from './chat/tools/structure.ts';
 export type { AnswerPart, AnswerReader, ToolChoice, ToolFormat, ToolFunction } from './chat/tools/tool-format.ts';
+export { templateMessages } from './chat/tools/template-messages.ts';
+export { answersOf, toolFormatOf } from './chat/tools/tool-format-of.ts';
+export type { AnswerFormat } from './chat/tools/tool-format-of.ts';
 export { turnEnd } from './chat/turn-end.ts';
 export { architectures } from './config/architectures.ts';
 export type { Architecture, ArchitectureName } from './config/architectures.ts';
@@ -77,5 +80,5 @@ export { notJson, parseJson } from './read/json.ts';
 export { bytesSource, fileSource, urlSource } from './read/source.ts';
 export type { FileBlob, ByteSource } from './read/source.ts';
 export { ggufTokenizer, ggufTokenizerJson } from './tokenizer/gguf.ts';
-export type { EncodeOptions, TokenEncoding, StreamDecoder, Tokenizer } from './tokenizer/interface.ts';
+export type { DecoderOptions, EncodeOptions, TokenEncoding, StreamDecoder, Tokenizer } from './tokenizer/interface.ts';
 export { createTokenizer } from './tokenizer/tokenizer.ts';

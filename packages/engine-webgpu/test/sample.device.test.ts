@@ -19,6 +19,7 @@ const cases = fc.record({
   temperature: fc.constantFrom(0.3, 1, 7),
   topK: fc.oneof(fc.constantFrom(0, 0, 1, 5000), fc.nat({ max: 60 })),
   topP: fc.oneof(fc.constant(1), fc.double({ min: 0.01, max: 1, noNaN: true }).map(Math.fround)),
+  minP: fc.oneof(fc.constant(0), fc.double({ min: 0, max: 1, noNaN: true })),
   step: fc.nat(),
 });
 
@@ -27,7 +28,7 @@ const OFF = 2 ** -14;
 gpuTest('a draw falls where its number stands among the masses of what may be drawn', (gpu) =>
   everywhere(
     cases,
-    async ({ seed, m, width, before, kind, temperature, topK, topP, step }) => {
+    async ({ seed, m, width, before, kind, temperature, topK, topP, minP, step }) => {
       const stride = before + width + 1,
         data = numbers(seed, m * stride, kind === 'any' ? 'any' : 'ties'),
         next = random(seed + 3);
@@ -38,7 +39,7 @@ gpuTest('a draw falls where its number stands among the masses of what may be dr
           else if (p < 0.5) data[i] = -Infinity;
           else if (p < 0.51) data[i] = 1e30;
         });
-      const options = { temperature, topK, topP, seed: seed >>> 1, step };
+      const options = { temperature, topK, topP, minP, seed: seed >>> 1, step };
       const [got] = await twice(gpu, (commands) => [
         encodeSample(commands, columns(rowsOf(commands.upload(data, [m, stride]), stride), before, width), m, options),
       ]);
@@ -50,8 +51,8 @@ gpuTest('a draw falls where its number stands among the masses of what may be dr
         }
         // the nucleus is what it is up to one rounding of its share: the narrower set is in it, and it in the wider
         const [narrow, wide] = [
-          nucleus(row, temperature, topK, topP * (1 - OFF)),
-          nucleus(row, temperature, topK, Math.min(1, topP * (1 + OFF))),
+          nucleus(row, temperature, topK, topP * (1 - OFF), minP * (1 + OFF)),
+          nucleus(row, temperature, topK, Math.min(1, topP * (1 + OFF)), minP * (1 - OFF)),
         ];
         expect(wide.places.has(id), `${id} may not be drawn`).toBe(true);
         const upTo = ({ places, weights }: typeof wide, from: number, to: number): number =>
@@ -71,7 +72,7 @@ gpuTest('draws have the probabilities that they should, and no step depends on a
     counts = new Float64Array(6),
     DRAWS = 24,
     m = 24,
-    { places, weights } = nucleus(logits, 0.8, 5, 0.97);
+    { places, weights } = nucleus(logits, 0.8, 5, 0.97, 0.1);
   const drawn = await gpu.scope(async ({ commands, read }) => {
     const x = rowsOf(
       commands.upload(
@@ -82,7 +83,7 @@ gpuTest('draws have the probabilities that they should, and no step depends on a
     );
     return read(
       Array.from({ length: DRAWS }, (_, step) =>
-        encodeSample(commands, x, m, { temperature: 0.8, topK: 5, topP: 0.97, seed: 11, step }),
+        encodeSample(commands, x, m, { temperature: 0.8, topK: 5, topP: 0.97, minP: 0.1, seed: 11, step }),
       ),
     );
   });
@@ -101,6 +102,7 @@ gpuTest('draws have the probabilities that they should, and no step depends on a
         temperature: 0.8,
         topK: 5,
         topP: 0.97,
+        minP: 0.1,
         seed: 11,
         step: 23,
       }),
@@ -115,6 +117,7 @@ gpuTest('options out of range are refused', (gpu) =>
     for (const [options, sentence] of [
       [{ temperature: 0 }, 'temperature must be a number above 0, got 0'],
       [{ topP: 0 }, 'topP must be above 0 and at most 1'],
+      [{ minP: 1.1 }, 'minP must be from 0 to 1, got 1.1'],
       [{ topK: 1.5 }, 'topK must be a whole number from 0'],
       [{ seed: -1 }, 'seed must be a whole number'],
     ] as const)

@@ -1,12 +1,13 @@
 /**
- * What may be drawn, in float64: the likeliest `topK` (0: all), of these the fewest with `topP` of the mass; of equal
- * logits the lower places. Shares are of the whole row's mass.
+ * What may be drawn, in float64: the likeliest `topK` (0: all), of these the fewest with `topP` of the mass, of these
+ * those with `minP` of the likeliest's probability; of equal logits the lower places. Shares are of the whole row's mass.
  */
 export function nucleus(
   logits: readonly number[],
   temperature: number,
   topK: number,
   topP: number,
+  minP = 0,
 ): { readonly places: Set<number>; readonly weights: readonly number[] } {
   const real = logits.map((_, i) => i).filter((i) => !Number.isNaN(logits[i])),
     top = Math.max(...real.map((i) => logits[i]));
@@ -17,7 +18,7 @@ export function nucleus(
   let mass = 0;
   for (const i of order) {
     if (places.size > 0 && mass >= topP * all) break;
-    places.add(i);
+    if (weights[i] >= minP) places.add(i);
     mass += weights[i];
   }
   return { places, weights };

@@ -14,6 +14,8 @@ export { SAMPLING };
 
 const isMessages = (x: unknown): x is readonly ChatMessage[] =>
   Array.isArray(x) && x.length > 0 && x.every((m) => typeof m === 'object' && m !== null && typeof m.role === 'string');
+const isSchema = (x: unknown): x is object | boolean =>
+  typeof x === 'boolean' || (typeof x === 'object' && x !== null && !Array.isArray(x));
 const isList = (x: unknown): x is readonly number[] => Array.isArray(x);
 
 const budget = budgetOption(
@@ -115,6 +117,11 @@ export const GENERATE = {
   ),
   protect: PROTECT,
   block,
+  schema: value(
+    'a JSON schema',
+    'The answer is JSON that fits this schema, or its beginning where `maxNewTokens` or a stop text ends it; or `grammar`.',
+    isSchema,
+  ),
   logits: whole(
     0,
     'rows',
@@ -205,6 +212,7 @@ export const LOAD_CACHE = {
   backend,
   cache: { ...CACHE, otherwise: 'the form that it was saved in, where the engine has it' },
   window: { ...SEQUENCE.window, otherwise: 'the window that the sequence had' },
+  mostOperations: SEQUENCE.mostOperations,
 };
 
 /** Options of `createPrefixStore`. */

@@ -1,4 +1,5 @@
 export {
+  answersOf,
   architectures,
   chatIds,
   expectRead,
@@ -6,12 +7,16 @@ export {
   renderedAfter,
   renderedIds,
   roleRanges,
+  templateMessages,
+  toolFormatOf,
   unreadVariables,
 } from '@kv/checkpoints';
 export type {
+  AnswerFormat,
   AnswerPart,
   AnswerReader,
   AnswerStructure,
+  AnswerTag,
   Architecture,
   ArchitectureName,
   AttentionConfig,
@@ -19,6 +24,7 @@ export type {
   ChatMessage,
   ChatOptions,
   ChatTemplate,
+  DecoderOptions,
   DownloadOptions,
   EncodeOptions,
   TokenEncoding,
@@ -44,6 +50,7 @@ export {
   decode,
   freeObservations,
   generate,
+  answerGrammar,
   greedy,
   hostRuntime,
   loadCache,
@@ -52,6 +59,7 @@ export {
   slotScores,
 } from '@kv/engine';
 export type {
+  AnswerForm,
   Bytes,
   CacheForm,
   CacheUsage,

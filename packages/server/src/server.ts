@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { KvError, parsePolicy } from '@kv/core';
 import { settleOwn } from '@kv/core/engine';
+import { grammarsOf } from '@kv/grammars';
 import { formOf, stateBytes, tokenBytes, headDims } from '@kv/engine';
 import { expectRead } from '@kv/models';
 import type { CacheForm, Model } from '@kv/models';
@@ -10,6 +11,7 @@ import type { FastifyBaseLogger, FastifyReply, FastifyRequest } from 'fastify';
 import pino from 'pino';
 import { LIMITS, SERVER } from './options.ts';
 import type { ServerOptions } from './options.ts';
+import { AnswerShapes } from './protocol/answer-shape.ts';
 import type { Protocol } from './protocol/protocol.ts';
 import { clientRegistry, expectModel, sequencePolicyOf } from './protocol/request.ts';
 import { Refusal } from './protocol/refusal.ts';
@@ -19,9 +21,10 @@ import { completions } from './protocols/completions/completions.ts';
 import { Answers } from './http/answers.ts';
 import { goneSignal } from './http/disconnect-signal.ts';
 import { keyCheck } from './http/keys.ts';
-import { createMetrics, memoryOf } from './http/metrics.ts';
+import { conversationsOf, createMetrics, memoryOf } from './http/metrics.ts';
 import { PAGE, PAGE_HEADERS } from './http/page.ts';
 import { answerErrors, expectHeaders, pathOf, readJson, refusalFor } from './http/requests.ts';
+import { storeOf } from './run/conversation-folder.ts';
 import { textBytes } from './run/memory-estimate.ts';
 import { Scheduler } from './run/scheduler.ts';
 
@@ -70,7 +73,14 @@ export function createServer(options: ServerOptions): Server {
     given.log ?? pino.destination(1),
   );
   const metrics = createMetrics((cause) => log.error({ err: cause }, 'a request failed')),
-    scheduler = new Scheduler(model, { memory, queue, running, part, ahead, readerMs, requestMs }, metrics.observed),
+    scheduler = new Scheduler(
+      model,
+      { memory, queue, running, part, ahead, readerMs, requestMs, conversations: storeOf(given.conversations) },
+      {
+        ...metrics.observed,
+        storeFailed: (cause) => log.warn({ err: cause }, 'a stored conversation could not be used'),
+      },
+    ),
     defaults = { policy, budget, block, every, fixed: fixedPolicy, registry: clientRegistry(given.registry) };
   const template = chatTemplateKwargs && model.chatTemplate?.();
   if (template) expectRead(template, chatTemplateKwargs);
@@ -175,6 +185,7 @@ export function createServer(options: ServerOptions): Server {
     cache,
     prompts: scheduler.counts,
     memory: memoryOf(scheduler),
+    conversations: conversationsOf(scheduler),
     weights: model.weightBytes,
   }));
   const listed = { id: name, object: 'model', created: Math.floor(Date.now() / 1000), owned_by: 'kv' };
@@ -186,6 +197,7 @@ export function createServer(options: ServerOptions): Server {
 
   const answers = new Answers({
     ...{ model, name, scheduler, defaults, limits, maxPromptTokens, reader, usual: chatTemplateKwargs, roles: protect },
+    shapes: new AnswerShapes(model.chatTemplate?.(), grammarsOf(model)),
     firstToken: metrics.firstToken,
     waitForReader,
     letGo,

@@ -18,7 +18,7 @@ import { chatModel, modelOption, SUGGESTED } from '../model-source.ts';
 import { plain } from '../plain.ts';
 import { notSaved, policyOfCache, resolvePolicy } from '../policy/resolve-policy.ts';
 import { checkCacheFile } from '../save-cache.ts';
-import { cacheOption, machineOptions } from '../shared-options.ts';
+import { cacheOption, chatTemplateOption, machineOptions } from '../shared-options.ts';
 import type { Terminal } from '../terminal.ts';
 import { withModel } from '../with-model.ts';
 
@@ -44,6 +44,7 @@ const { sequence: _, ...CHAT_OPTIONS } = schemas.CHAT;
 export const CHAT = {
   ...machineOptions('fast'),
   model: maybe(modelOption, `the largest chat model in the Hugging Face cache, else ${SUGGESTED}`),
+  chatTemplate: chatTemplateOption,
   ...CHAT_OPTIONS,
   budget: {
     ...CHAT_OPTIONS.budget,

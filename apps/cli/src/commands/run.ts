@@ -3,7 +3,7 @@ import type { ResolvedOptions } from '@kv/core';
 import { compile, isShare } from '@kv/core/engine';
 import { certificates, readConstants } from '@kv/certificates';
 import type { Certificates } from '@kv/certificates';
-import { generate } from '@kv/models';
+import { answerGrammar, generate } from '@kv/models';
 import { expectNamed, commonHeads } from '@kv/checkpoints';
 import { recorder, schemas, slotModel } from '@kv/engine';
 import type { GenerateResult, Model } from '@kv/models';
@@ -14,6 +14,7 @@ import { withExamples } from '../help.ts';
 import { checkPolicyNamed, resolvePolicy } from '../policy/resolve-policy.ts';
 import { certificateLines } from '../run/certificate-lines.ts';
 import { decodingUnder, expectHeld } from '../run/decode-policy.ts';
+import { readSchema, unfinishedLine } from '../run/json-schema.ts';
 import { keptLine } from '../run/kept-line.ts';
 import { notesText } from '../run/notes.ts';
 import { whyText } from '../run/why.ts';
@@ -21,7 +22,7 @@ import { promptReader, withPrompt } from '../run/prompt.ts';
 import { remarks } from '../run/remarks.ts';
 import { answerQuestions, readText } from '../run/questions.ts';
 import { checkCacheFile } from '../save-cache.ts';
-import { cacheOption, machineOptions, on, sampled } from '../shared-options.ts';
+import { cacheOption, chatTemplateOption, machineOptions, on, sampled } from '../shared-options.ts';
 import { shownOn, type Terminal } from '../terminal.ts';
 import { withModel } from '../with-model.ts';
 
@@ -39,6 +40,7 @@ export const RUN = {
     "The prompt is a person's turn in the words of the model's chat template, which must be there (the default for a text where it is).",
   ),
   raw: on('The prompt as it stands, without a chat template.'),
+  chatTemplate: chatTemplateOption,
   chatTemplateKwargs: GENERATE.chatTemplateKwargs,
   document: maybe(text('', 'a file', 'A text that is read and compacted once, for every --question.')),
   question: texts('What follows the document, as it stands.'),
@@ -68,6 +70,7 @@ export const RUN = {
   maxNewTokens: GENERATE.maxNewTokens,
   stop: GENERATE.stop,
   ...sampled,
+  jsonSchema: maybe(text('', 'a file', 'The answer is JSON that fits the JSON schema in this file.')),
   logits: maybe(GENERATE.logits),
   certify: on(
     'Print, after the text, what evictions dropped and views hid of the newest attention (with --json: `certificates`).',
@@ -107,6 +110,10 @@ export const runCommand = (terminal: Terminal): Command =>
     [
       'kv run --document book.txt --question Who? --question When? --policy outstandingSentences --budget 256',
       'the document is read and cut once',
+    ],
+    [
+      "kv run 'Ann is 30. Describe her as JSON.' --json-schema person.json",
+      'JSON that fits the schema in person.json, whatever the model',
     ],
     [
       'kv run --prompt-file p.txt --policy ./mine.mjs --budget 25% --json',
@@ -156,6 +163,7 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
           },
           cwd,
         );
+  const schema = options.jsonSchema === undefined ? undefined : readSchema(options.jsonSchema, cwd);
   checkCacheFile(saveCache, cwd);
   checkPolicyNamed(command);
   const named = await resolvePolicy(options.policy, { cwd }),
@@ -163,7 +171,7 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
     policy = recorded?.policy ?? named;
   // a saved cache may go on under its own policy and budget
   const under = loadCache === undefined ? await withFlagNames(command, () => decodingUnder(policy, options, cwd)) : {};
-  const decoding = { every, maxNewTokens, stop, temperature, topP, seed },
+  const drawing = { every, maxNewTokens, stop, temperature, topP, seed },
     protect = options.protect?.map((each) => ({ text: String(each) })),
     keeping = { policy, budget: options.budget, protect, block };
   const looking = options.certify ? '--certify' : recorded && '--why',
@@ -172,6 +180,10 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
       : hostOnly([policy, under.decodePolicy ?? policy].map((p) => compile(p)));
   await withModel(command, terminal, reason, async (model) => {
     if (loadCache === undefined) await withFlagNames(command, () => expectHeld(model, { ...keeping, ...under, every }));
+    const decoding = {
+      ...drawing,
+      ...(schema !== undefined && { grammar: await answerGrammar(model, { kind: 'schema', schema }) }),
+    };
     if (!read)
       return answerQuestions(
         model,
@@ -213,13 +225,15 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
       for (const asked of options.why ?? [])
         stdout.write(whyText(asked, recorded?.events ?? [], all, model, options.detail));
       terminal.stderr.write(
-        `${notesText(report.notes)}${keptLine(report, { read: ids.length, every, share: isShare(options.budget) ? options.budget : undefined })}\n${remarks(await generation, model.tokenizer.decode(ids), model, { model: options.model, raw: options.raw === true })}`,
+        `${notesText(report.notes)}${schema === undefined ? '' : unfinishedLine(report)}${keptLine(report, { read: ids.length, every, share: isShare(options.budget) ? options.budget : undefined })}\n${remarks(await generation, model.tokenizer.decode(ids), model, { model: options.model, raw: options.raw === true })}`,
       );
       return;
     }
     const generated = await generation;
     if (signal.aborted) return;
-    terminal.stderr.write(notesText(generated.report.notes));
+    terminal.stderr.write(
+      `${notesText(generated.report.notes)}${schema === undefined ? '' : unfinishedLine(generated.report)}`,
+    );
     stdout.write(`${JSON.stringify(asJson(generated, model.engine))}\n`);
   });
 }

@@ -1,10 +1,10 @@
-import { basename } from 'node:path';
+import { basename, resolve } from 'node:path';
 import { KvError, maybe, text, texts, whole } from '@kv/core';
 import type { ResolvedOptions } from '@kv/core';
 import { compile, expectBudget } from '@kv/core/engine';
 import type { Model } from '@kv/models';
 import { redact } from '@kv/scorers-sponsorship';
-import { createServer, LIMITS, readKeys, SERVER } from '@kv/server';
+import { CONVERSATIONS, createServer, LIMITS, readKeys, SERVER } from '@kv/server';
 import { Command } from 'commander';
 import { hostOnly } from '../engine.ts';
 import { sized, withFlagNames, withFlags } from '../flags.ts';
@@ -14,7 +14,7 @@ import { checkPolicyNamed, resolvePolicy } from '../policy/resolve-policy.ts';
 import { readText } from '../run/questions.ts';
 import { openKeyFile } from '../serve/key-file.ts';
 import { startLines, warningsOf } from '../serve/start-lines.ts';
-import { cacheOption, machineOptions, on } from '../shared-options.ts';
+import { cacheOption, chatTemplateOption, machineOptions, on } from '../shared-options.ts';
 import type { Terminal } from '../terminal.ts';
 import { withModel } from '../with-model.ts';
 
@@ -27,11 +27,22 @@ export const SERVE = {
   cache: cacheOption(),
   block: SERVER.block,
   every: SERVER.every,
+  chatTemplate: chatTemplateOption,
   chatTemplateKwargs: SERVER.chatTemplateKwargs,
   pieces: texts('A package whose pieces requests may name, besides the catalogue.'),
   protect: SERVER.protect,
   fixedPolicy: on(SERVER.fixedPolicy.says),
   memory: { ...sized(SERVER.memory), required: false, default: 2 ** 31 },
+  conversations: maybe(
+    text(
+      '',
+      'a folder',
+      'Where conversations are written after each answer: they go on from there when memory had no room for them, or after a restart.',
+    ),
+    'those that memory has no room for are read again',
+  ),
+  conversationBytes: sized(CONVERSATIONS.bytes),
+  conversationHours: CONVERSATIONS.hours,
   queue: LIMITS.queue,
   running: LIMITS.running,
   maxNewTokens: LIMITS.maxNewTokens,
@@ -92,7 +103,7 @@ type Resolved = Pick<Parameters<typeof createServer>[0], 'policy' | 'keys' | 're
 async function listen(
   model: Model,
   options: ServeOptions,
-  { stdout, stderr, signal, unredacted = false }: Terminal,
+  { cwd, stdout, stderr, signal, unredacted = false }: Terminal,
   resolved: Resolved,
 ): Promise<void> {
   const {
@@ -102,6 +113,9 @@ async function listen(
       chatTemplateKwargs,
       protect,
       memory,
+      conversations: folder,
+      conversationBytes: bytes,
+      conversationHours: hours,
       queue,
       running,
       maxNewTokens,
@@ -119,6 +133,7 @@ async function listen(
       name,
       ...{ budget, block, every, chatTemplateKwargs, protect, memory },
       fixedPolicy,
+      ...(folder !== undefined && { conversations: { folder: resolve(cwd, folder), bytes, hours } }),
       limits: { queue, running, maxNewTokens, maxPromptTokens },
       log: stderr.isTTY && stdout.isTTY ? warningsOf(stdout) : stdout,
       ...(!unredacted && { redact }),

@@ -4,14 +4,14 @@ import { ORDERED } from '../wgsl/ordered.ts';
 /**
  * One workgroup: draws an index of a row of `width` logits with probability proportional to exp(x / temperature), among
  * the `top_k` largest (0: all) and of these among the fewest that have `top_p` of the mass, of equal logits the lower
- * indices. No sort: the logit at the border is found three bits of its order at a time, by sums over what lies above.
+ * indices, and of these among those with at least `min_p` of the largest one's probability. No sort: the logit at the border is found three bits of its order at a time, by sums over what lies above.
  * Draw number `step` of a `seed` is a hash of both and of the row (Salmon et al. 2011, "Parallel random numbers: as
  * easy as 1, 2, 3": a counter, no state), so that a step's draw does not depend on those before it. NaN is never drawn,
  * a row of NaN gives 0. Sums have one order: the same bits every time.
  */
 export const sample: GpuKernel<
   'x' | 'out',
-  'x_at' | 'x_stride' | 'width' | 'top_k' | 'seed' | 'step' | 'temperature' | 'top_p'
+  'x_at' | 'x_stride' | 'width' | 'top_k' | 'seed' | 'step' | 'temperature' | 'top_p' | 'min_p'
 > = {
   id: 'model:sample',
   buffers: { x: 'u32', out: ['u32', 'write'] },
@@ -24,6 +24,7 @@ export const sample: GpuKernel<
     step: 'u32',
     temperature: 'f32',
     top_p: 'f32',
+    min_p: 'f32',
   },
   per: 'group',
   source: /* wgsl */ `
@@ -137,7 +138,8 @@ fn run(row: u32, lane: u32) {
   for (var i = first; i < last; i++) {
     let key = key_at(from_, i);
     if (key == border.key) { rank++; }
-    if (key > border.key || (key == border.key && rank <= ties)) { mass += weight(key, top); }
+    let w = weight(key, top);
+    if (w >= params.min_p && (key > border.key || (key == border.key && rank <= ties))) { mass += w; }
   }
   lanes[lane] = mass;
   if (lane == 0u) { out[row] = 0u; }
@@ -160,7 +162,7 @@ fn run(row: u32, lane: u32) {
       let key = key_at(from_, i);
       if (key == border.key) { rank++; }
       let w = weight(key, top);
-      if (w > 0.0 && (key > border.key || (key == border.key && rank <= ties))) {
+      if (w > 0.0 && w >= params.min_p && (key > border.key || (key == border.key && rank <= ties))) {
         out[row] = i;
         start += w;
         if (drawn < start) { break; }

@@ -1,11 +1,12 @@
 import { KvError } from '@kv/core';
 import { expectPromises } from '@kv/core/engine';
+import { expectAny, expectBiased, isAllowed } from '@kv/engine';
 import type { Tensor } from '@kv/core';
 import type { OpenScope } from '@kv/gpu';
-import type { Output } from '@kv/engine';
+import type { Output, SamplingRule } from '@kv/engine';
 import { encodeArgmax, encodeSlots } from '../operations.ts';
 import { rowsOf } from '../rows.ts';
-import { encodeSample } from '../sample.ts';
+import { encodeEditedLogits, encodeSample, type SampleOptions } from '../sample.ts';
 import type { DeviceState } from './device-state.ts';
 import type { ViewChecks } from './hidden-slots.ts';
 
@@ -15,6 +16,15 @@ export const noOutput: Output = {
   next: () => Promise.reject(new KvError('sequence', 'expected logits of a row, got none')),
   release: () => {},
 };
+
+/** What a draw on the device goes by. */
+const selection = ({ temperature, topK, topP, minP, seed }: SamplingRule): SampleOptions => ({
+  temperature,
+  topK,
+  topP,
+  minP,
+  seed: seed >>> 0,
+});
 
 /** The caches that logits were computed over, the scope they are recorded in, and what views promised. */
 interface LogitsSource {
@@ -60,15 +70,23 @@ export function outputAt(
     return one;
   };
   const nextPending: NonNullable<Output['nextPending']> = (draw) => {
-    const tensor = draw
-        ? encodeSample(commands, newest, 1, {
-            temperature: draw.temperature,
-            topP: draw.topP,
-            seed: draw.seed >>> 0,
-            step,
-          })
-        : encodeArgmax(commands, newest, 1),
-      id = read(tensor).then(({ data }) => data[0]);
+    const { allowed, edits, temperature = 0 } = draw ?? {};
+    if (allowed) expectAny(allowed, vocab);
+    if (edits) expectBiased(edits.ids, vocab);
+    const row = encodeEditedLogits(commands, newest, { allowed, edits }),
+      tensor =
+        draw && temperature > 0
+          ? encodeSample(commands, row, 1, { ...selection(draw), step })
+          : encodeArgmax(commands, row, 1),
+      id = read(tensor).then(({ data }) => {
+        // the largest of logits that are all banned, or no numbers, is any
+        if (allowed && !isAllowed(allowed, data[0]))
+          throw new KvError(
+            'logits',
+            `must have a finite number for an id that the grammar allows, got none: look at what changed them, or at the checkpoint's weights`,
+          );
+        return data[0];
+      });
     void id.catch(() => {}); // a caller sees the rejection; a step that is rolled back has none
     return { tensor, id };
   };

@@ -2,7 +2,7 @@ import { KvError } from '@kv/core';
 import { expectRead, renderedIds, roleRanges } from '@kv/checkpoints';
 import type { ResolvedOptions } from '@kv/core';
 import { compile, settleOwn } from '@kv/core/engine';
-import { expectInside } from '../sampling/edits.ts';
+import { expectBiased } from '../sampling/edits.ts';
 import { samplingOf } from '../sampling/options.ts';
 import { Sampler } from '../sampling/sampler.ts';
 import { policyOf } from '../policy-text.ts';
@@ -11,6 +11,7 @@ import { yieldToEvents } from '../yield-to-events.ts';
 import { policySizes } from '../cache/slot-sizes.ts';
 import { decodingPolicy, everyOf } from './policies.ts';
 import type { Policies } from './policies.ts';
+import { answerGrammar } from './answer-grammar.ts';
 import { generation } from './generation.ts';
 import type { Generation } from './generation.ts';
 import { protectedSpans, type ProtectedPrompt } from './protect.ts';
@@ -41,8 +42,8 @@ export interface GenerateResult {
  *
  * Greedy unless `temperature` is given. Stops at `maxNewTokens`, at the model's end token (for a text prompt, see
  * `stopAtEos`), at a stop string, at the end of the model's context, or on an abort, which returns what was generated
- * so far.
- * @throws KvError for an invalid prompt, budget or option, before anything is evicted.
+ * so far. With a `schema` the answer is JSON that fits it if the report's `finish` is 'eos'.
+ * @throws KvError for an invalid prompt, budget, schema or option, before anything is evicted.
  * @example
  * ```ts
  * const { text, report } = await generate(model, { prompt, policy: 'outstandingSentences', budget: 64 });
@@ -53,13 +54,13 @@ export const generate = (model: Model, options: GenerateOptions): Generation<Gen
   generation(() => run(model, options));
 
 async function* run(model: Model, given: GenerateOptions): AsyncGenerator<Chunk, GenerateResult> {
-  const options = await withPolicies(settleOwn('generate', GENERATE, given)),
+  const options = await withPolicies(model, settleOwn('generate', GENERATE, given)),
     { policy, budget, decodeBudget, protect, block, logits, backend, cache, signal, certify } = options,
     decodePolicy = decodingPolicy(options, (policy) => policySizes(model.config, cache ?? model.cacheForm, policy));
   const prompt = promptOf(model, options),
     { ids } = prompt,
     spans = protect ? protectedSpans(protect, prompt) : [];
-  expectInside(Object.keys(options.logitBias ?? {}).map(Number), model.config.vocab);
+  expectBiased(Object.keys(options.logitBias ?? {}).map(Number), model.config.vocab);
   const sequence = new Sequence(model, backend, { cache });
   try {
     sequence.observer = certify;
@@ -120,11 +121,16 @@ async function* run(model: Model, given: GenerateOptions): AsyncGenerator<Chunk,
   }
 }
 
-/** Options of `generate` with their policies resolved from text. */
-type Made = Omit<ResolvedOptions<typeof GENERATE>, 'policy' | 'decodePolicy'> & Policies;
-async function withPolicies({ policy, decodePolicy, ...rest }: ResolvedOptions<typeof GENERATE>): Promise<Made> {
+/** Options of `generate` with their policies resolved from text, and the grammar of its schema. */
+type Made = Omit<ResolvedOptions<typeof GENERATE>, 'policy' | 'decodePolicy' | 'schema'> & Policies;
+async function withPolicies(
+  model: Model,
+  { policy, decodePolicy, schema, ...rest }: ResolvedOptions<typeof GENERATE>,
+): Promise<Made> {
+  if (schema !== undefined && rest.grammar) throw new KvError('schema', 'expected a schema or a grammar, got both');
   return {
     ...rest,
+    ...(schema !== undefined && { grammar: await answerGrammar(model, { kind: 'schema', schema }) }),
     ...(policy !== undefined && { policy: await policyOf(policy) }),
     ...(decodePolicy !== undefined && { decodePolicy: await policyOf(decodePolicy) }),
   };

@@ -54,6 +54,8 @@ export interface ProtectedPrompt {
         readonly ranges: Readonly<Record<PromptRole, readonly (readonly [number, number])[]>>;
       }
     | undefined;
+  /** Whether a text may be missing. @defaultValue false */
+  readonly partial?: boolean;
 }
 
 /**
@@ -76,7 +78,7 @@ export function protectedSpans(protect: readonly Protected[], prompt: ProtectedP
       }
       const wanted = textOfProtected(one),
         found = placesOf(wanted, text());
-      if (found.length > 0) return found;
+      if (found.length > 0 || prompt.partial === true) return found;
       throw new KvError(
         'protect',
         `expected ${names} or a text that stands in the prompt, got ${showValue(wanted)}, which does not`,

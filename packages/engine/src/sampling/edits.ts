@@ -85,7 +85,7 @@ export function editLogits(
   to: Float32Array,
 ): void {
   const vocab = logits.length;
-  if (edits) expectInside(edits.ids, vocab);
+  if (edits) expectBiased(edits.ids, vocab);
   if (!allowed) to.set(logits);
   else {
     expectAny(allowed, vocab);
@@ -115,7 +115,7 @@ export function expectAny(allowed: Int32Array, vocab: number): void {
 }
 
 /** @throws KvError for a biased id that is not below `vocab` */
-export function expectInside(ids: Iterable<number>, vocab: number): void {
+export function expectBiased(ids: Iterable<number>, vocab: number): void {
   for (const id of ids)
     if (id >= vocab) throw new KvError('logitBias', `must be for token ids below ${vocab}, got ${id}`);
 }

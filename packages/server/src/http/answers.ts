@@ -2,14 +2,17 @@ import { Readable } from 'node:stream';
 import { slotsIn } from '@kv/core/engine';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Limits } from '../options.ts';
-import type { Asked } from '../protocol/ask.ts';
-import { readPrompts } from '../protocol/prompt.ts';
+import type { AnswerShape, AnswerShapes } from '../protocol/answer-shape.ts';
+import type { Ask, Asked } from '../protocol/ask.ts';
+import { held, readPrompts } from '../protocol/prompt.ts';
 import type { PromptReading, PromptTokens } from '../protocol/prompt.ts';
 import type { Answer, Protocol } from '../protocol/protocol.ts';
 import { expectHeld, expectModel, newTokensOf, sequencePolicyOf } from '../protocol/request.ts';
 import type { Defaults } from '../protocol/request.ts';
+import { answerMessages } from '../protocol/turns.ts';
 import { tooLong } from '../protocol/text-reader.ts';
 import { toldHeader, toldOf } from '../protocol/told.ts';
+import type { PromptLimits } from '../protocol/text-reader.ts';
 import { answerEvents } from '../run/answer-event.ts';
 import type { AnswerEvent } from '../run/answer-event.ts';
 import type { JobEvent, SequenceRequest, Usage } from '../run/job.ts';
@@ -24,6 +27,7 @@ interface AnswerParts extends PromptReading {
   readonly defaults: Defaults;
   readonly limits: Pick<Limits, 'maxNewTokens'>;
   readonly maxPromptTokens: number;
+  readonly shapes: AnswerShapes;
   /** Called with the seconds from a request to its first token. */
   firstToken(seconds: number): void;
   /** Called when nothing is left to write, or its reader is too slow. */
@@ -37,7 +41,11 @@ interface ReadRequest {
   readonly asked: Asked;
   readonly requests: readonly SequenceRequest[];
   readonly echoed: readonly string[];
+  readonly reader: AnswerShape['reader'];
 }
+
+/** Of answers that may be any text. */
+const NO_SHAPE: AnswerShape = { marks: [], ends: [] };
 
 /** Answers requests of any protocol. */
 export class Answers {
@@ -50,14 +58,14 @@ export class Answers {
   async answer(protocol: Protocol, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
     const { scheduler, model, name, firstToken, waitForReader } = this.#parts,
       started = performance.now(),
-      { asked, requests, echoed } = await this.#read(protocol, request, reply),
+      { asked, requests, ...begin } = await this.#read(protocol, request, reply),
       { tokenizer } = model,
       [{ sequencePolicy }] = requests,
       events = await begun(scheduler.submit(requests));
     firstToken((performance.now() - started) / 1000);
     const answer: Answer = {
       asked,
-      events: answerEvents({ tokenizer, n: asked.n, echoed }, events),
+      events: answerEvents({ tokenizer, n: asked.n, ...begin }, events),
       choices: requests.length * asked.n,
       model: name,
       tokenizer,
@@ -80,24 +88,29 @@ export class Answers {
 
   /** Reads a request; its prompts are tokenized only after everything else about it was validated. */
   async #read(protocol: Protocol, request: FastifyRequest, reply: FastifyReply): Promise<ReadRequest> {
-    const { model, name, scheduler, defaults, limits, maxPromptTokens, letGo, waitForReader } = this.#parts,
+    const { model, name, scheduler, defaults, limits, maxPromptTokens, shapes, letGo, waitForReader } = this.#parts,
       { prompt, ...asked } = protocol.ask(request.body);
     expectModel(asked.model, name);
+    shapes.expectTools(asked);
     const { of: policy, ...sequencePolicy } = sequencePolicyOf(asked, defaults, model),
       { maxPositions } = model.config,
       signal = goneSignal(request, reply),
       most = limits.maxNewTokens ?? maxPositions,
       maxNewTokens = newTokensOf(asked, most),
-      evicts = sequencePolicy.policy?.evicts === true && sequencePolicy.block !== undefined;
+      evicts = sequencePolicy.policy?.evicts === true; // a conversation may be longer than the context
     scheduler.expectRoom();
     const bounds = evicts
       ? { tokens: maxPromptTokens, of: `the ${maxPromptTokens} tokens that this server reads of one` }
       : { tokens: maxPositions, of: `the model's context of ${maxPositions} tokens` };
     // releases the body's reservation before waiting for anything else
-    const prompts = await readPrompts(prompt, asked, this.#parts, { ...bounds, signal }).finally(() => letGo(request));
-    const { n, stream: streamed, stop, sampling, logprobs } = asked,
+    const { prompts, shape } = await this.#prompts({ prompt, ...asked }, { ...bounds, signal }).finally(() =>
+      letGo(request),
+    );
+    const schemaBytes = held(asked.tools) + held(asked.form),
+      { grammar, marks, ends, reader } = shape,
+      { n, stream: streamed, stop, sampling, logprobs } = asked,
       echoed = prompts.map((read) => (asked.echo ? this.#textOf(read) : ''));
-    const requests = prompts.map(({ ids, stop: ends = [], notes, protect }, i): SequenceRequest => {
+    const requests = prompts.map(({ ids, stop: ends = [], turns, notes, protect }, i): SequenceRequest => {
       const room = evicts ? most : maxPositions - ids.length;
       if (room === 0) throw tooLong(ids.length, `the model's context of ${maxPositions} tokens and leave room`);
       if (protect) expectHeld(sequencePolicy, protect(ids), ids.length);
@@ -105,16 +118,22 @@ export class Answers {
         ids,
         notes,
         ...(sequencePolicy.policy?.evicts && protect && { protect }),
+        turns,
+        answers: (text) => answerMessages(text, reader?.()),
         policy,
         sequencePolicy,
         limits: {
           ...sampling,
-          maxNewTokens: Math.min(maxNewTokens, sequencePolicy.every === undefined ? room : most),
+          maxNewTokens: Math.min(maxNewTokens, room),
           stop: [...stop, ...ends],
           stopAtEos: true,
           logprobs,
+          grammar,
+          marks,
+          ends,
         },
         n,
+        schemaBytes: i === 0 ? schemaBytes : 0,
         ...(asked.echo && logprobs !== undefined && { scorePrompt: logprobs }),
         offset: echoed[i].length,
         streamed,
@@ -122,7 +141,17 @@ export class Answers {
         unread: () => waitForReader(reply),
       };
     });
-    return { asked, requests, echoed };
+    return { asked, requests, echoed, reader };
+  }
+
+  /** Tokenizes the prompts of a request, and compiles what their answers must look like. */
+  async #prompts(
+    ask: Ask,
+    limits: PromptLimits,
+  ): Promise<{ readonly prompts: readonly PromptTokens[]; readonly shape: AnswerShape }> {
+    const prompts = await readPrompts(ask, this.#parts, limits),
+      shape = 'messages' in ask.prompt ? await this.#parts.shapes.of(ask, prompts[0].end ?? '') : NO_SHAPE;
+    return { prompts, shape };
   }
 
   /** The text of a prompt as answers begin with it: an incomplete character at the end of ids begins the answer. */

@@ -1,16 +1,10 @@
-import type { AnswerStructure, Budget, ChatMessage, Protected, ToolChoice, ToolFunction } from '@kv/models';
+import type { AnswerForm } from '@kv/grammars';
+import type { Budget, ChatMessage, Protected, ToolChoice, ToolFunction } from '@kv/models';
 import type { ServerOptions } from '../options.ts';
 import type { AnswerLimits } from '../run/answer-choice.ts';
 
 /** Values of variables of the chat template. */
 export type TemplateVariables = NonNullable<ServerOptions['chatTemplateKwargs']>;
-
-/** What an answer must look like. */
-export type AnswerForm =
-  /** Any JSON object. */
-  | { readonly kind: 'json' }
-  | { readonly kind: 'schema'; readonly schema: object | boolean }
-  | { readonly kind: 'structure'; readonly structure: AnswerStructure; readonly marks?: readonly string[] };
 
 /**
  * What is to be answered: a conversation, or prompts as texts or token ids. Messages are in the form that chat

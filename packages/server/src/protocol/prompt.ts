@@ -4,10 +4,12 @@ import { fitValue, joinedSpans } from '@kv/core/engine';
 import { isPlace, protectedSpans, schemas } from '@kv/engine';
 import type { ProtectedPrompt } from '@kv/engine';
 import { roleRanges, unreadVariables } from '@kv/models';
-import type { ChatMessage, Model, Protected, PromptRole, RenderedChat } from '@kv/models';
-import type { Asked, AskedPrompt, AskNames, TemplateVariables } from './ask.ts';
+import type { ChatMessage, Model, Protected, PromptRole, RenderedChat, ToolFunction } from '@kv/models';
+import type { Ask, AskedPrompt, TemplateVariables } from './ask.ts';
+import { conversationTurns, type ConversationTurns } from '../run/conversation-turns.ts';
 import { conversation } from './conversation.ts';
 import { Refusal } from './refusal.ts';
+import { afterLine, afterTurn } from './turns.ts';
 import { tooLong, type PromptLimits, type PromptText, type TextReader } from './text-reader.ts';
 
 /** A tokenized prompt. */
@@ -21,6 +23,10 @@ export interface PromptTokens {
   readonly notes?: readonly string[];
   /** Returns the positions that no eviction may drop, of the ids that a cache of this prompt holds. */
   readonly protect?: ((ids: readonly number[]) => readonly Span[]) | undefined;
+  /** How the rendered prompt ends. */
+  readonly end?: string;
+  /** The turns of a conversation. */
+  readonly turns?: ConversationTurns;
 }
 
 /** What prompts are read with. */
@@ -38,13 +44,19 @@ export interface PromptReading {
  * @throws Refusal or KvError for ids that are none, for a conversation that the template rejects, for too many tokens
  */
 export async function readPrompts(
-  prompt: AskedPrompt,
-  { names, protect = [] }: Pick<Asked, 'names' | 'protect'>,
+  { prompt, tools, names, protect = [] }: Pick<Ask, 'prompt' | 'tools' | 'names' | 'protect'>,
   { model, reader, usual, roles = [] }: PromptReading,
   limits: PromptLimits,
 ): Promise<readonly PromptTokens[]> {
   if ('messages' in prompt)
-    return [await chatPrompt(prompt, names, { model, reader, usual }, limits, [...roles, ...protect])];
+    return [
+      await chatPrompt(
+        prompt,
+        { tools, names, protect: [...roles, ...protect] },
+        { model, reader, usual },
+        limits,
+      ),
+    ];
   const read: PromptTokens[] = [];
   for (const [i, one] of prompt.prompts.entries()) {
     const tokens = await promptTokens(one, names.one(i), { model, reader }, limits);
@@ -75,28 +87,40 @@ async function promptTokens(
 /** Renders and tokenizes a conversation with the model's chat template; without one, as lines for the model to continue. */
 async function chatPrompt(
   asked: Extract<AskedPrompt, { readonly messages: unknown }>,
-  names: AskNames,
+  { tools, names, protect = [] }: Pick<Ask, 'tools' | 'names' | 'protect'>,
   { model: { chatTemplate, tokenizer }, reader, usual }: PromptReading,
   limits: PromptLimits,
-  protect: readonly Protected[],
 ): Promise<PromptTokens> {
   const template = chatTemplate?.(),
     { prompt: param } = names,
     variables = variablesOf(asked.variables, usual, template !== undefined),
-    messages = conversation(asked, template, names.one);
+    messages = conversation(asked.messages, template, names.one);
   // checked before rendering, which only makes it longer
   reader.expectFits(
-    messages.reduce((sum, { content }) => sum + content.length, 0),
+    messages.reduce((sum, { content }) => sum + content.length, held(tools)),
     limits,
     param,
   );
-  const render = template ? (given: readonly ChatMessage[]) => template.render(given, { variables }) : written,
-    chat = render(messages),
+  const options = { variables, ...(tools.length > 0 && { tools: tools.map(offered) }) },
+    render = template && ((given: readonly ChatMessage[]) => template.render(given, options)),
+    chat = render ? render(messages) : written(messages),
     ids = await reader.read(rendered(chat, template === undefined), limits, param);
   if (ids.length === 0) throw new Refusal(`'${param}' must have at least one token, got none`, { param });
+  const turns = conversationTurns(asked.messages, {
+    given: options,
+    tails: template ? [] : ['\n'],
+    async rest(i, tail) {
+      const rest = render
+        ? afterTurn(asked.messages, i, (given) => conversation(given, template, names.one), render)
+        : afterLine(messages, i, lines, tail);
+      return rest && (await reader.read(rendered(rest, false), limits, param));
+    },
+  });
   return {
     ids,
     stop: template ? [] : ['\n'],
+    end: chat.text.slice(-100),
+    turns,
     notes: unreadVariables(template ?? {}, asked.variables).map(
       (name) => `the chat template of this model never reads '${name}'`,
     ),
@@ -107,12 +131,28 @@ async function chatPrompt(
         rendered: chat,
         special: template === undefined,
         get ranges() {
-          return roleRanges((given) => render(given).text, messages, chat.text, false);
+          const { tools: given, ...without } = options,
+            text = (of: readonly ChatMessage[], withTools: boolean): string =>
+              template ? template(of, withTools ? options : without) : written(of).text;
+          return roleRanges(text, messages, chat.text, given !== undefined);
         },
       },
     }),
   };
 }
+
+/** Returns a function as templates read it. */
+const offered = ({
+  name,
+  description = '',
+  parameters = { type: 'object', properties: {} },
+}: ToolFunction): object => ({
+  type: 'function',
+  function: { name, description, parameters },
+});
+
+/** Returns the characters of tools, or of another value, as JSON. */
+export const held = (value: unknown): number => JSON.stringify(value)?.length ?? 0;
 
 /** Returns the values of the template's variables. @throws Refusal for those that no template takes */
 function variablesOf(
@@ -140,10 +180,11 @@ function protecting(protect: readonly Protected[], prompt: ProtectedPrompt): Pro
   if (protect.length === 0) return undefined;
   const places = protectedSpans(protect.filter(isPlace), prompt),
     texts = protect.filter((one) => !isPlace(one)),
-    spansOf = (ids: readonly number[]): readonly Span[] =>
-      joinedSpans([...places, ...protectedSpans(texts, { ids, tokenizer: prompt.tokenizer })]),
-    own = spansOf(prompt.ids);
-  return (ids) => (ids === prompt.ids ? own : spansOf(ids));
+    { tokenizer } = prompt,
+    spansOf = (ids: readonly number[], partial: boolean): readonly Span[] =>
+      joinedSpans([...places, ...protectedSpans(texts, { ids, tokenizer, partial })]),
+    own = spansOf(prompt.ids, false);
+  return (ids) => (ids === prompt.ids ? own : spansOf(ids, true));
 }
 
 const rendered = ({ text, untrusted }: RenderedChat, special: boolean): PromptText => ({

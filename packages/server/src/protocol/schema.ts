@@ -9,7 +9,7 @@ import { POLICY } from '../options.ts';
 /** Longest texts and lists of a request. */
 export const LIMITS = {
   ...{ name: 200, label: 512, stops: 16, stop: 200, prompts: 128, choices: 128, policy: 4096, messages: 4096 },
-  ...{ calls: 128, labels: 1024, protected: 64, text: 4096 },
+  ...{ calls: 128, tools: 128, labels: 1024, protected: 64, text: 4096 },
 } as const;
 
 export const count = (least: number, description: string, maximum = 2 ** 31 - 1) =>
@@ -68,13 +68,9 @@ const neutral = {
   ),
   store: only([false], 'answers are not stored'),
   service_tier: only(['auto', 'default'], 'there is one tier'),
-  tools: only([[]], 'tools are not supported'),
-  tool_choice: only(['none', 'auto'], 'tools are not supported'),
-  parallel_tool_calls: flag,
-  functions: only([[]], 'functions are not supported'),
-  function_call: only(['none', 'auto'], 'functions are not supported'),
+  functions: only([[]], 'functions are given as tools'),
+  function_call: only(['none', 'auto'], 'functions are given as tools'),
   modalities: only([['text']], 'answers are text'),
-  response_format: only([{ type: 'text' }], 'answers are not constrained'),
   reasoning_effort: only(['none'], 'there is no reasoning before the answer'),
   verbosity: only(['medium'], 'the length of answers is bounded by max_tokens alone'),
   cache_prompt: only([true], 'prefixes are reused wherever that changes nothing'),

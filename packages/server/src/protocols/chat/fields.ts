@@ -2,6 +2,95 @@ import Type from 'typebox';
 import type { Static } from 'typebox';
 import { closed, common, count, flag, LIMITS, only } from '../../protocol/schema.ts';
 
+/** A name of a function or of a schema. */
+const NAME = Type.String({
+  pattern: '^[a-zA-Z0-9_-]{1,64}$',
+  description: 'a name of at most 64 letters, digits, _ and -',
+});
+const fn = Type.Object(
+  {
+    name: NAME,
+    description: Type.Optional(Type.String({ description: 'a text' })),
+    parameters: Type.Optional(Type.Unsafe<object>({ type: 'object', description: 'a JSON schema of an object' })),
+    strict: flag,
+  },
+  { additionalProperties: false, description: 'an object with name, description and parameters' },
+);
+const isFunction = (since: string) => ({ const: 'function', description: `'function', ${since}` });
+const tool = {
+  type: 'object',
+  description: 'an object with type and function',
+  properties: { type: isFunction('since clients call nothing else'), function: fn },
+  required: ['type', 'function'],
+  additionalProperties: false,
+};
+const CHOICES = ['none', 'auto', 'required'] as const;
+/** What answers may call. */
+const calling = {
+  tools: Type.Optional(
+    Type.Unsafe<readonly { readonly function: Static<typeof fn> }[]>({
+      type: 'array',
+      items: tool,
+      maxItems: LIMITS.tools,
+      description: `up to ${LIMITS.tools} functions`,
+    }),
+  ),
+  tool_choice: Type.Optional(
+    Type.Unsafe<(typeof CHOICES)[number] | { readonly function: { readonly name: string } }>({
+      if: { type: 'object' },
+      then: {
+        type: 'object',
+        properties: {
+          type: isFunction("or the whole 'none', 'auto' or 'required'"),
+          function: {
+            type: 'object',
+            properties: { name: NAME },
+            required: ['name'],
+            additionalProperties: false,
+            description: 'an object with name',
+          },
+        },
+        required: ['type', 'function'],
+        additionalProperties: false,
+      },
+      else: { enum: CHOICES, description: "'none', 'auto', 'required' or the function that must be called" },
+    }),
+  ),
+  parallel_tool_calls: flag,
+};
+
+/** An object of the type that `then` is the rest of. */
+const typed = (type: string, then: object, otherwise: object) => ({
+  if: { type: 'object', properties: { type: { const: type } }, required: ['type'] },
+  then,
+  else: otherwise,
+});
+const TYPES = ['text', 'json_object', 'json_schema'] as const;
+const schemaForm = Type.Object(
+  {
+    name: NAME,
+    description: Type.Optional(Type.String({ description: 'a text' })),
+    schema: Type.Unsafe<object | boolean>({ type: ['object', 'boolean'], description: 'a JSON schema' }),
+    strict: flag,
+  },
+  { additionalProperties: false, description: 'an object with name and schema' },
+);
+const format = Type.Enum(TYPES, { description: "'text', 'json_object' or 'json_schema'" });
+/** What answers must look like. */
+const responseFormat = Type.Optional(
+  Type.Unsafe<
+    | { readonly type: 'text' }
+    | { readonly type: 'json_object' }
+    | { readonly type: 'json_schema'; readonly json_schema: Static<typeof schemaForm> }
+  >(
+    typed(
+      'json_schema',
+      Type.Object({ type: format, json_schema: schemaForm }, { additionalProperties: false }),
+      Type.Object({ type: format }, { additionalProperties: false, description: 'an object with type' }),
+    ),
+  ),
+);
+
 const textPart = Type.Object(
   { type: Type.Literal('text'), text: Type.String({ description: 'a text' }) },
   { additionalProperties: false, description: 'an object with type and text' },
@@ -48,6 +137,7 @@ const message = Type.Object(
     tool_calls: Type.Optional(
       Type.Array(toolCall, { maxItems: LIMITS.calls, description: `up to ${LIMITS.calls} calls of functions` }),
     ),
+    reasoning_content: Type.Optional(Type.String({ description: 'a text' })),
     tool_call_id: Type.Optional(Type.String({ maxLength: LIMITS.name, description: 'a text' })),
   },
   { additionalProperties: false, description: 'an object with role and content' },
@@ -58,6 +148,8 @@ export type RequestMessage = Static<typeof message>;
 export const chatRequest = Type.Object(
   {
     ...common,
+    ...calling,
+    response_format: responseFormat,
     messages: Type.Array(message, {
       minItems: 1,
       maxItems: LIMITS.messages,
