@@ -210,6 +210,7 @@ export const LOAD_CACHE = {
   backend,
   cache: { ...CACHE, otherwise: 'the form that it was saved in, where the engine has it' },
   window: { ...SEQUENCE.window, otherwise: 'the window that the sequence had' },
+  mostOperations: SEQUENCE.mostOperations,
 };
 
 /** Options of `createPrefixStore`. */

@@ -20,9 +20,10 @@ import { completions } from './protocols/completions/completions.ts';
 import { Answers } from './http/answers.ts';
 import { goneSignal } from './http/disconnect-signal.ts';
 import { keyCheck } from './http/keys.ts';
-import { createMetrics, memoryOf } from './http/metrics.ts';
+import { conversationsOf, createMetrics, memoryOf } from './http/metrics.ts';
 import { PAGE, PAGE_HEADERS } from './http/page.ts';
 import { answerErrors, expectHeaders, pathOf, readJson, refusalFor } from './http/requests.ts';
+import { storeOf } from './run/conversation-folder.ts';
 import { textBytes } from './run/memory-estimate.ts';
 import { Scheduler } from './run/scheduler.ts';
 
@@ -74,7 +75,14 @@ export function createServer(options: ServerOptions): Server {
     given.log ?? pino.destination(1),
   );
   const metrics = createMetrics((cause) => log.error({ err: cause }, 'a request failed')),
-    scheduler = new Scheduler(model, { memory, queue, running, part, ahead, readerMs, requestMs }, metrics.observed),
+    scheduler = new Scheduler(
+      model,
+      { memory, queue, running, part, ahead, readerMs, requestMs, conversations: storeOf(given.conversations) },
+      {
+        ...metrics.observed,
+        storeFailed: (cause) => log.warn({ err: cause }, 'a stored conversation could not be used'),
+      },
+    ),
     defaults = {
       ...{ policy, budget, block, every, fixed: fixedPolicy, registry: clientRegistry(given.registry) },
       sampling: samplingOf(given),
@@ -181,6 +189,7 @@ export function createServer(options: ServerOptions): Server {
     cache,
     prompts: scheduler.counts,
     memory: memoryOf(scheduler),
+    conversations: conversationsOf(scheduler),
     weights: model.weightBytes,
   }));
   const listed = { id: name, object: 'model', created: Math.floor(Date.now() / 1000), owned_by: 'kv' };

@@ -1,11 +1,11 @@
-import { basename } from 'node:path';
+import { basename, resolve } from 'node:path';
 import { KvError, maybe, text, texts, whole } from '@kv/core';
 import type { ResolvedOptions } from '@kv/core';
 import { compile, expectBudget } from '@kv/core/engine';
 import { samplingOf } from '@kv/engine';
 import type { Model } from '@kv/models';
 import { redact } from '@kv/scorers-sponsorship';
-import { createServer, DRAWS, LIMITS, readKeys, SERVER } from '@kv/server';
+import { CONVERSATIONS, createServer, DRAWS, LIMITS, readKeys, SERVER } from '@kv/server';
 import { Command } from 'commander';
 import { hostOnly } from '../engine.ts';
 import { sized, withFlags } from '../flags.ts';
@@ -34,6 +34,16 @@ export const SERVE = {
   pieces: texts('A package whose pieces requests may name, besides the catalogue.'),
   fixedPolicy: on(SERVER.fixedPolicy.says),
   memory: { ...sized(SERVER.memory), required: false, default: 2 ** 31 },
+  conversations: maybe(
+    text(
+      '',
+      'a folder',
+      'Where conversations are written after each answer: they go on from there when memory had no room for them, or after a restart.',
+    ),
+    'those that memory has no room for are read again',
+  ),
+  conversationBytes: sized(CONVERSATIONS.bytes),
+  conversationHours: CONVERSATIONS.hours,
   queue: LIMITS.queue,
   running: LIMITS.running,
   maxNewTokens: LIMITS.maxNewTokens,
@@ -94,7 +104,7 @@ type Resolved = Pick<Parameters<typeof createServer>[0], 'policy' | 'keys' | 're
 async function listen(
   model: Model,
   options: ServeOptions,
-  { stdout, stderr, signal, unredacted = false }: Terminal,
+  { cwd, stdout, stderr, signal, unredacted = false }: Terminal,
   resolved: Resolved,
 ): Promise<void> {
   const {
@@ -103,6 +113,9 @@ async function listen(
       every,
       chatTemplateKwargs,
       memory,
+      conversations: folder,
+      conversationBytes: bytes,
+      conversationHours: hours,
       queue,
       running,
       maxNewTokens,
@@ -121,6 +134,7 @@ async function listen(
       ...{ budget, block, every, chatTemplateKwargs, memory },
       ...samplingOf(options),
       fixedPolicy,
+      ...(folder !== undefined && { conversations: { folder: resolve(cwd, folder), bytes, hours } }),
       limits: { queue, running, maxNewTokens, maxPromptTokens },
       log: stderr.isTTY && stdout.isTTY ? warningsOf(stdout) : stdout,
       ...(!unredacted && { redact }),

@@ -12,6 +12,7 @@ import type { Chunk, Finish } from '../options.ts';
 import { policyOf } from '../policy-text.ts';
 import { expectBias } from '../sampling/edits.ts';
 import { samplingOf } from '../sampling/options.ts';
+import { waits } from '../sequence/policy-schedule.ts';
 import { Sequence } from '../sequence/sequence.ts';
 import { CHAT, SEND } from './chat-options.ts';
 import type { ChatSettings, SendOptions } from './chat-options.ts';
@@ -193,8 +194,8 @@ export class Chat {
     const sequence = this.#sequence,
       start = sequence.progress.length,
       // block by block, since a policy that looks at the whole model evicts once for all that it is given
-      size = slots === undefined ? ids.length : block,
-      options = slots === undefined ? { policy, part: PART, signal } : { policy, budget: slots, signal };
+      size = policy && slots !== undefined && waits(compile(policy)) ? block : ids.length,
+      options = slots === undefined ? { policy, part: PART, signal } : { policy, budget: slots, block, signal };
     try {
       for (let from = 0; from < ids.length; from += size)
         for await (const read of sequence.prefillParts(ids.slice(from, from + size), options))

@@ -1,5 +1,13 @@
 import { KvError } from '@kv/core';
-import { renderedAfter, renderedIds, type ChatTemplate, type TemplateVariables, type Tokenizer } from '@kv/checkpoints';
+import {
+  renderedAfter,
+  renderedIds,
+  type ChatMessage,
+  type ChatTemplate,
+  type RenderedChat,
+  type TemplateVariables,
+  type Tokenizer,
+} from '@kv/checkpoints';
 import type { Model } from '../memory/runtime.ts';
 
 /** Converts messages to tokens, and defines where an answer ends. */
@@ -56,9 +64,10 @@ export function templateTurns(
     turn(message, before) {
       const user = { role: 'user', content: message };
       if (before === '') return renderedIds(tokenizer, template.render([...start, user], { variables }));
-      const answer = unguessable(), // stands for the answer that is in the cache already
-        earlier = [...start, { role: 'user', content: 'a' }, { role: 'assistant', content: answer }],
-        rest = renderedAfter(template.render([...earlier, user], { variables }), answer);
+      const earlier = [...start, { role: 'user', content: 'a' }, { role: 'assistant', content: '' }],
+        rest = afterAnswer([...earlier, user], start.length + 1, (messages) =>
+          template.render(messages, { variables }),
+        );
       if (!rest)
         throw new KvError(
           'chat template',
@@ -68,6 +77,22 @@ export function templateTurns(
     },
     stop: [],
   };
+}
+
+/**
+ * Returns what a template writes after the answer in message `i`, which is in the cache already; undefined for a
+ * template that writes no answers.
+ */
+export function afterAnswer(
+  messages: readonly ChatMessage[],
+  i: number,
+  render: (messages: readonly ChatMessage[]) => RenderedChat,
+): RenderedChat | undefined {
+  const answer = unguessable(); // stands for it
+  return renderedAfter(
+    render(messages.map((message, at) => (at === i ? { role: 'assistant', content: answer } : message))),
+    answer,
+  );
 }
 
 /** Returns 32 random hexadecimal digits. `randomUUID` is missing in pages without https. */

@@ -9,6 +9,7 @@ import type { Answer, Protocol } from '../protocol/protocol.ts';
 import { expectModel, newTokensOf, sequencePolicyOf } from '../protocol/request.ts';
 import type { Defaults } from '../protocol/request.ts';
 import { drawnBy, expectTokens } from '../protocol/sampling.ts';
+import { answerMessages } from '../protocol/turns.ts';
 import { tooLong } from '../protocol/text-reader.ts';
 import type { PromptLimits } from '../protocol/text-reader.ts';
 import { answerEvents } from '../run/answer-event.ts';
@@ -86,7 +87,7 @@ export class Answers {
       signal = goneSignal(request, reply),
       most = limits.maxNewTokens ?? maxPositions,
       maxNewTokens = newTokensOf(asked, most),
-      evicts = sequencePolicy.policy?.evicts === true && sequencePolicy.block !== undefined;
+      evicts = sequencePolicy.policy?.evicts === true; // a conversation may be longer than the context
     expectTokens(asked.sampling, model.config.vocab);
     scheduler.expectRoom();
     const bounds = evicts
@@ -100,16 +101,18 @@ export class Answers {
       { reader, ...shaped } = shape,
       { n, stream: streamed, stop, sampling, logprobs } = asked,
       echoed = prompts.map((read) => (asked.echo ? this.#textOf(read) : ''));
-    const requests = prompts.map(({ ids, stop: lineEnds = [] }, i): SequenceRequest => {
+    const requests = prompts.map(({ ids, stop: lineEnds = [], turns }, i): SequenceRequest => {
       const room = evicts ? most : maxPositions - ids.length;
       if (room === 0) throw tooLong(ids.length, `the model's context of ${maxPositions} tokens and leave room`);
       return {
         ids,
+        turns,
+        answers: (text) => answerMessages(text, reader?.()),
         policy,
         sequencePolicy,
         limits: {
           ...drawnBy(sampling, defaults.sampling),
-          maxNewTokens: Math.min(maxNewTokens, sequencePolicy.every === undefined ? room : most),
+          maxNewTokens: Math.min(maxNewTokens, room),
           // what has a form ends by itself
           stop: shaped.grammar ? stop : [...stop, ...lineEnds],
           stopAtEos: true,

@@ -51,13 +51,13 @@ export function accounts(
   { asked, policy, budget }: Answer,
   usage: Usage,
 ): { readonly usage: object; readonly kv: object } {
-  const { promptTokens, cachedTokens, completionTokens, keptSlots, droppedSlots, cache, notes, scoredEvicted } = usage;
+  const { promptTokens, tokensReused, completionTokens, keptSlots, droppedSlots, cache, notes, scoredEvicted } = usage;
   return {
     usage: {
       prompt_tokens: promptTokens,
       completion_tokens: completionTokens,
       total_tokens: promptTokens + completionTokens,
-      prompt_tokens_details: { cached_tokens: cachedTokens },
+      prompt_tokens_details: { cached_tokens: tokensReused },
       kept_slots: keptSlots,
       dropped_slots: droppedSlots,
       cache: {

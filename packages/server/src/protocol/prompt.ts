@@ -3,8 +3,10 @@ import { fitValue } from '@kv/core/engine';
 import { schemas } from '@kv/engine';
 import type { ChatMessage, Model, RenderedChat, ToolFunction } from '@kv/models';
 import type { Ask, AskedPrompt, TemplateVariables } from './ask.ts';
+import { conversationTurns, type ConversationTurns } from '../run/conversation-turns.ts';
 import { conversation } from './conversation.ts';
 import { Refusal } from './refusal.ts';
+import { afterLine, afterTurn } from './turns.ts';
 import { tooLong, type PromptLimits, type PromptText, type TextReader } from './text-reader.ts';
 
 /** A tokenized prompt. */
@@ -16,6 +18,8 @@ export interface PromptTokens {
   readonly stop?: readonly string[];
   /** How the rendered prompt ends. */
   readonly end?: string;
+  /** The turns of a conversation. */
+  readonly turns?: ConversationTurns;
 }
 
 /** What prompts are read with. */
@@ -79,12 +83,22 @@ async function chatPrompt(
     limits,
     param,
   );
-  const text = template
-      ? rendered(template.render(messages, { variables, ...(tools.length > 0 && { tools: tools.map(offered) }) }))
-      : untrusted(lines(messages)),
+  const options = { variables, ...(tools.length > 0 && { tools: tools.map(offered) }) },
+    render = template && ((given: readonly ChatMessage[]) => template.render(given, options)),
+    text = render ? rendered(render(messages)) : untrusted(lines(messages)),
     ids = await reader.read(text, limits, param);
   if (ids.length === 0) throw new Refusal(`'${param}' must have at least one token, got none`, { param });
-  return { ids, stop: template ? [] : ['\n'], end: text.text.slice(-100) };
+  const turns = conversationTurns(asked.messages, {
+    given: options,
+    tails: template ? [] : ['\n'],
+    async rest(i, tail) {
+      const rest = render
+        ? afterTurn(asked.messages, i, (given) => conversation(given, template, names.one), render)
+        : afterLine(messages, i, lines, tail);
+      return rest && (await reader.read(rendered(rest), limits, param));
+    },
+  });
+  return { ids, stop: template ? [] : ['\n'], end: text.text.slice(-100), turns };
 }
 
 /** Returns a function as templates read it. */

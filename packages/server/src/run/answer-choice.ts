@@ -39,7 +39,13 @@ export class AnswerChoice {
   token = -1;
   /** Bytes reserved for its sequence. */
   promised: number;
+  /** What the client is given. */
+  text = '';
   #made = 0;
+  #ended = false;
+  /** All that was generated, and what of it the cache holds. */
+  #said = '';
+  #fed = '';
   #offset: number;
   readonly #limits: AnswerLimits;
   readonly #sampler: Sampler;
@@ -70,14 +76,20 @@ export class AnswerChoice {
     const { maxNewTokens, stopAtEos, logprobs } = this.#limits;
     if (this.#made === maxNewTokens) return this.#end('length');
     const token = await this.sequence.next(this.#sampler);
-    if (stopAtEos && this.#ends.has(token)) return this.#end('stop');
+    if (stopAtEos && this.#ends.has(token)) {
+      this.#ended = true;
+      return this.#end('stop');
+    }
     this.#sampler.accept(token);
     this.#made++;
     this.token = token;
+    this.#fed = this.#said;
     const of = logprobs === undefined ? undefined : likelihood(await this.#row(), token, logprobs);
     const piece = this.#stream.push(token),
       scored = of && [{ id: token, offset: this.#offset, likelihood: of }],
       text = this.#stops.push(piece);
+    this.#said += piece;
+    this.text += text;
     this.#offset += piece.length;
     const event = { choice: this.index, text, tokens: 1, ...(scored && { scored }) };
     if (this.#stops.stopped) return { ...event, finish: 'stop', stopText: this.#stops.found };
@@ -92,13 +104,28 @@ export class AnswerChoice {
     this.#sampler.destroy();
   }
 
+  /**
+   * Returns what the next turn must know of the end of the cache once the answer has ended; undefined where the cache
+   * holds other text than the answer, cut by a stop text of several tokens.
+   * @param tails stop texts that may stay, see `ConversationTurns`
+   */
+  end(tails: readonly string[]): { readonly unread: readonly number[]; readonly tail: string } | undefined {
+    const unread = this.#ended || this.#made === 0 ? [] : [this.token],
+      tail = this.#said.startsWith(this.text) ? this.#said.slice(this.text.length) : undefined;
+    if (tail !== undefined && (tail === '' || tails.includes(tail))) return { unread, tail };
+    return this.#fed === this.text ? { unread: [], tail: '' } : undefined;
+  }
+
   async #row(): Promise<Float32Array> {
     return (await this.sequence.logits()).at(-1)!; // it was fed
   }
 
   #end(finish: StopReason): TokenEvent {
-    const text = this.#stops.end(this.#stream.end());
-    const { found: stopText } = this.#stops;
+    const rest = this.#stream.end(),
+      text = this.#stops.end(rest),
+      { found: stopText } = this.#stops;
+    this.#said += rest;
+    this.text += text;
     return { choice: this.index, text, tokens: 0, finish: stopText === undefined ? finish : 'stop', stopText };
   }
 }

@@ -112,7 +112,9 @@ function totalUsage(all: readonly Usage[]): Usage {
   const sum = (of: (usage: Usage) => number): number => all.reduce((n, each) => n + of(each), 0);
   return {
     promptTokens: sum((u) => u.promptTokens),
-    cachedTokens: sum((u) => u.cachedTokens),
+    tokensReused: sum((u) => u.tokensReused),
+    tokensRead: sum((u) => u.tokensRead),
+    tokensDropped: sum((u) => u.tokensDropped),
     completionTokens: sum((u) => u.completionTokens),
     keptSlots: sum((u) => u.keptSlots),
     droppedSlots: sum((u) => u.droppedSlots),
