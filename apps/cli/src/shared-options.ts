@@ -1,8 +1,10 @@
-import { flag, maybe, text } from '@kv/core';
+import { flag, KvError, maybe, text } from '@kv/core';
 import type { Option } from '@kv/core';
 import { schemas } from '@kv/engine';
+import type { SamplerOptions } from '@kv/models';
 import { deviceOption, type Device } from './device.ts';
 import { engineOption, type CpuEngine } from './engine.ts';
+import { flagOf } from './flags.ts';
 import { modelOption } from './model-source.ts';
 
 /** Defines a flag without a value. */
@@ -20,10 +22,22 @@ export const chatTemplateOption = maybe(
 
 /** Sampling options; greedy by default. */
 export const sampled = {
+  ...schemas.SAMPLING,
   temperature: maybe(schemas.SAMPLING.temperature, 'greedy'),
+  topK: maybe(schemas.SAMPLING.topK, '0'),
   topP: maybe(schemas.SAMPLING.topP, '1'),
+  minP: maybe(schemas.SAMPLING.minP, '0'),
   seed: maybe(schemas.SAMPLING.seed, '0'),
 };
+/** Options of draws, which mean nothing without a temperature. */
+const DRAWING = ['topK', 'topP', 'minP', 'seed'] as const;
+
+/** Checks that options of draws come with a temperature. @throws KvError for one that does not */
+export function expectDrawn(options: SamplerOptions): void {
+  const drawing = DRAWING.find((name) => options[name] !== undefined);
+  if (drawing !== undefined && options.temperature === undefined)
+    throw new KvError(flagOf(drawing), 'expected --temperature too, got greedy decoding');
+}
 
 /** Returns the options of the machine of a command; `engine` is the default of `--engine`. */
 export const machineOptions = (

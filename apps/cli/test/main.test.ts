@@ -224,6 +224,15 @@ describe('a bad input is one sentence on stderr, exit code 2 and nothing on stdo
     ],
     [['--prompt', 'x', '--temperature', 'hot'], /^--temperature: must be a number of at least 0, got 'hot'$/],
     [['--prompt', 'x', '--top-p', '0.5'], /^--top-p: expected --temperature too/],
+    [['--prompt', 'x', '--min-p', '0.5'], /^--min-p: expected --temperature too/],
+    [
+      ['--prompt', 'x', '--logit-bias', '5=101'],
+      /^--logit-bias: must have numbers from -100 to 100, got 101 for id 5$/,
+    ],
+    [
+      ['--prompt', 'x', '--logit-bias', '{"9999":1}'],
+      /^(?:engine: .*\n)?--logit-bias: must be for token ids below \d+, got 9999/,
+    ],
     [['--prompt', 'x', '--logits', '2'], /^--logits: expected --json too/],
     [['--prompt', 'x', '--modle', 'y'], /^kv: unknown option '--modle'/],
   ])('%j', async (args, sentence) => {

@@ -7,7 +7,7 @@ import { templateMessages } from '../src/chat/tools/template-messages.ts';
 import { answersOf, toolFormatOf } from '../src/chat/tools/tool-format-of.ts';
 import type { AnswerPart, AnswerReader, ToolFunction } from '../src/chat/tools/tool-format.ts';
 import { fixtureJson } from '@kv/model-testing/fixture';
-import { TOOL_TEMPLATES } from './tool-templates.ts';
+import { TOOL_TEMPLATES } from '@kv/model-testing/tool-templates';
 
 const FORMATS = Object.keys(TOOL_TEMPLATES);
 const templates = new Map(

@@ -7,7 +7,7 @@ import { expect } from 'vitest';
 import { rowsOf } from '../src/index.ts';
 import { encodeEditedLogits } from '../src/sample.ts';
 import { everywhere, gpuTests, twice, ulp } from './device.ts';
-import { nucleus } from './sample.oracle.ts';
+import { drawOf, nucleus } from './sample.oracle.ts';
 import { both, fixture } from './sequences.ts';
 
 const gpuTest = await gpuTests();
@@ -72,31 +72,41 @@ gpuTest('greedy ids under a grammar, biases and penalties are those of the host'
   }),
 );
 
-gpuTest('drawn ids have the probabilities of the steps in their order', (gpu) =>
+gpuTest('a drawn id is where its number stands among the probabilities of the steps in their order', (gpu) =>
   both(gpu, fixture('llama'), async (_, device) => {
-    const DRAWS = 160,
-      options = { temperature: 2, topK: 12, topP: 0.9, minP: 0.1, repetitionPenalty: 1.3, logitBias: { 5: 2, 40: 3 } },
-      sequence = new Sequence(device);
+    const [temperature, topK, topP, minP] = [0.4, 16, 0.9, 0.3],
+      options = { temperature, topK, topP, minP, repetitionPenalty: 1.3, logitBias: { 5: 2, 40: 3 } },
+      samplerOf = (seed: number): Sampler =>
+        new Sampler({ ...options, seed }, { prompt: ids(9), grammar: randomGrammar(4, 64) }),
+      sequence = new Sequence(device),
+      edited = new Float32Array(64);
     await sequence.prefill(ids(9));
-    const [row] = await sequence.logits(),
-      edited = new Float32Array(64),
-      first = new Sampler(options, { prompt: ids(9), grammar: randomGrammar(4, 64) });
-    editLogits(row, first, edited);
-    const { places, weights } = nucleus([...edited], 2, 12, 0.9, 0.1),
-      all = [...places].reduce((sum, id) => sum + weights[id], 0),
-      counts = new Float64Array(64);
-    for (let seed = 0; seed < DRAWS; seed++)
-      counts[
-        await sequence.next(new Sampler({ ...options, seed }, { prompt: ids(9), grammar: randomGrammar(4, 64) }))
-      ]++;
+    editLogits((await sequence.logits())[0], samplerOf(0), edited);
+    const [{ places, weights }, ...wider] = [
+        nucleus([...edited], temperature, topK, topP, minP),
+        nucleus([...edited], temperature, topK, topP),
+        nucleus([...edited], temperature, topK, 1),
+        nucleus(
+          [...edited].filter((x) => x > -Infinity),
+          temperature,
+          0,
+          1,
+        ),
+      ],
+      upTo = (to: number): number => weights.slice(0, to).reduce((sum, w, id) => sum + (places.has(id) ? w : 0), 0);
+    let size = places.size; // every selection takes ids away
+    for (const { places: more } of wider) {
+      expect(more.size).toBeGreaterThan(size);
+      size = more.size;
+    }
+    for (let seed = 0; seed < 24; seed++) {
+      const id = await sequence.next(samplerOf(seed)),
+        share = drawOf(seed, 9, 0) * upTo(64);
+      expect(places.has(id), `${id} may not be drawn`).toBe(true);
+      expect(share).toBeGreaterThan(upTo(id) - 1e-3);
+      expect(share).toBeLessThan(upTo(id + 1) + 1e-3);
+    }
     sequence.destroy();
-    expect(places.size).toBeGreaterThan(2);
-    expect(places.size).toBeLessThan(12);
-    let chi = 0;
-    for (const [id, count] of counts.entries())
-      if (!places.has(id)) expect(count, `id ${id}`).toBe(0);
-      else chi += (count - (DRAWS * weights[id]) / all) ** 2 / ((DRAWS * weights[id]) / all);
-    expect(chi).toBeLessThan(29.6); // of at most 10 degrees of freedom: one in a thousand is beyond it
   }),
 );
 

@@ -157,7 +157,7 @@ export type {
 } from './options.ts';
 export { fateText, fates, recorder, traceFile } from './recorder.ts';
 export type { Fate, RecordedEvent } from './recorder.ts';
-export { editLogits, expectAny, expectBiased, isAllowed } from './sampling/edits.ts';
+export { editLogits, expectAny, expectBias, expectBiased, isAllowed } from './sampling/edits.ts';
 export type { LogitEdits } from './sampling/edits.ts';
 export { greedy } from './sampling/greedy.ts';
 export { samplingOf } from './sampling/options.ts';

@@ -246,7 +246,7 @@ export interface Chunk {
   readonly text: string;
 }
 /**
- * Why a generation ended: at `maxNewTokens`, before a stop text, at the model's end token, by its signal, or because
- * the next token would pass the model's context.
+ * Why a generation ended: at `maxNewTokens`, before a stop text, at the model's end token or where its grammar allows
+ * nothing else, by its signal, or because the next token would pass the model's context.
  */
 export type Finish = 'length' | 'stop' | 'eos' | 'aborted' | 'context';

@@ -45,14 +45,12 @@ test.each([{}, { temperature: 1.5, topK: 3, minP: 0.9, seed: 5, repetitionPenalt
   async (options: object) => {
     const ids = model.tokenizer.encode(says, { special: false }).ids,
       grammar = exactly(ids),
-      { text, tokens, report } = await generate(model, {
-        prompt: 'The river was',
-        grammar,
-        maxNewTokens: 50,
-        ...options,
-      });
-    expect([text, tokens, report.finish]).toEqual([says, ids, 'eos']);
-    expect(grammar.counts).toEqual({ begun: 1, destroyed: 1 });
+      prompt = 'The river was';
+    for (const maxNewTokens of [50, ids.length]) {
+      const { text, tokens, report } = await generate(model, { prompt, grammar, maxNewTokens, ...options });
+      expect([text, tokens, report.finish]).toEqual([says, ids, 'eos']);
+    }
+    expect(grammar.counts).toEqual({ begun: 2, destroyed: 2 });
   },
 );
 

@@ -7,13 +7,18 @@ import * as models from '../src/index.ts';
 
 const at = new URL('../README.md', import.meta.url),
   README = readFileSync(at, 'utf8'),
-  [first, cache] = blocksOf(at),
+  [first, draws, cache] = blocksOf(at),
   modules = { '@kv/models': models };
 
 test('the first lines load, stream and say what they print', async () => {
   const { streamed, text, report } = await runBlock(first, modules, ['streamed', 'text', 'report']),
     { kept } = report as models.Report;
   expect(first).toContain(`// => ${[streamed === text, String(text).trim(), kept[0][0].length].join(' ')}\n`);
+});
+test('the lines about draws give the same text twice', async () => {
+  const { text, again } = await runBlock(draws, modules, ['text', 'again']);
+  expect(text).toMatch(/\S/);
+  expect((again as models.GenerateResult).text).toBe(text);
 });
 test('the lines about a cache save it, go on from it and share a prefix', async () => {
   const { sequence, again, answer } = (await runBlock(cache.replace("'model.gguf'", "'embedded'"), modules, [

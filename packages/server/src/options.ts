@@ -6,7 +6,7 @@ import type { Model, PromptRole } from '@kv/models';
 import type { DestinationStream } from 'pino';
 import type { ConversationStore } from './run/conversation-store.ts';
 
-const { CACHE, CHAT_TEMPLATE_KWARGS, GENERATE } = schemas;
+const { CACHE, CHAT_TEMPLATE_KWARGS, GENERATE, SAMPLING } = schemas;
 const bytes = (fallback: number, says: string): Option<number> =>
   number(fallback, says, {
     least: 1,
@@ -53,6 +53,20 @@ export const POLICY = {
   every: GENERATE.every,
 };
 
+const unlessAsked = <T>(option: Option<T>, otherwise?: string): Option<T | undefined> =>
+  maybe({ ...option, says: `${option.says.slice(0, -1)}, unless a request says otherwise.` }, otherwise);
+/** The defaults of sampling, which are also fields of a request. */
+export const DRAWS = {
+  temperature: unlessAsked(SAMPLING.temperature, '1'),
+  topK: unlessAsked(SAMPLING.topK, '0'),
+  topP: unlessAsked(SAMPLING.topP, '1'),
+  minP: unlessAsked(SAMPLING.minP, '0'),
+  repetitionPenalty: unlessAsked(SAMPLING.repetitionPenalty, '1'),
+  frequencyPenalty: unlessAsked(SAMPLING.frequencyPenalty, '0'),
+  presencePenalty: unlessAsked(SAMPLING.presencePenalty, '0'),
+  logitBias: unlessAsked(SAMPLING.logitBias, 'no biases'),
+};
+
 /** Options of `createServer`. */
 export const SERVER = {
   model: required(object<Model>('a loaded model', 'What answers.')),
@@ -61,6 +75,7 @@ export const SERVER = {
     bytes(2 ** 31, 'Bytes of all caches, conversations, scratch and requests; weights are not counted.'),
   ),
   ...POLICY,
+  ...DRAWS,
   cache: { ...CACHE, otherwise: "the model's" },
   chatTemplateKwargs: {
     ...CHAT_TEMPLATE_KWARGS,

@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { KvError, parsePolicy } from '@kv/core';
 import { settleOwn } from '@kv/core/engine';
+import { expectBias, formOf, headDims, samplingOf, stateBytes, tokenBytes } from '@kv/engine';
 import { grammarsOf } from '@kv/grammars';
-import { formOf, stateBytes, tokenBytes, headDims } from '@kv/engine';
 import { expectRead } from '@kv/models';
 import type { CacheForm, Model } from '@kv/models';
 import Fastify, { LogController } from 'fastify';
@@ -81,7 +81,11 @@ export function createServer(options: ServerOptions): Server {
         storeFailed: (cause) => log.warn({ err: cause }, 'a stored conversation could not be used'),
       },
     ),
-    defaults = { policy, budget, block, every, fixed: fixedPolicy, registry: clientRegistry(given.registry) };
+    defaults = {
+      ...{ policy, budget, block, every, fixed: fixedPolicy, registry: clientRegistry(given.registry) },
+      sampling: samplingOf(given),
+    };
+  expectBias(given.logitBias, model.config.vocab);
   const template = chatTemplateKwargs && model.chatTemplate?.();
   if (template) expectRead(template, chatTemplateKwargs);
   else if (chatTemplateKwargs)

@@ -5,7 +5,7 @@ import { compile, expectBudget } from '@kv/core/engine';
 import type { Budget, Policy, ResolvedOptions } from '@kv/core';
 import { bytesText, counted } from '@kv/core/shared';
 import { Chat, loadCache, Sequence } from '@kv/models';
-import { schemas, tokenBytes } from '@kv/engine';
+import { samplingOf, schemas, tokenBytes } from '@kv/engine';
 import type { Model } from '@kv/models';
 import { Command } from 'commander';
 import { engineText } from '../cache-text.ts';
@@ -109,13 +109,13 @@ async function converse(
   terminal: Terminal & Required<Pick<Terminal, 'input'>>,
 ): Promise<void> {
   const { stderr, cwd } = terminal,
-    { save, system, chatTemplateKwargs, protect, block, every, maxNewTokens, temperature, topP, seed } = options;
+    { save, system, chatTemplateKwargs, protect, block, every, maxNewTokens } = options;
   const { sequence, policy } = await opened(model, given, options, cwd);
   if (options.load !== undefined) stderr.write(engineText(model, sequence.memory.cache.form));
   const { budget: had } = sequence.active,
     budget = options.budget ?? (had?.bytes === undefined ? had?.slots : { bytes: had.bytes }),
     reading = { system, chatTemplateKwargs, policy, budget, protect, block, every, sequence },
-    chat = new Chat(model, { ...reading, maxNewTokens, temperature, topP, seed });
+    chat = new Chat(model, { ...reading, maxNewTokens, ...samplingOf(options) });
   try {
     const { slots, bytes = 0 } = await chat.retention(),
       context = model.config.maxPositions,

@@ -5,7 +5,7 @@ import { certificates, readConstants } from '@kv/certificates';
 import type { Certificates } from '@kv/certificates';
 import { answerGrammar, generate } from '@kv/models';
 import { expectNamed, commonHeads } from '@kv/checkpoints';
-import { recorder, schemas, slotModel } from '@kv/engine';
+import { expectBias, recorder, samplingOf, schemas, slotModel } from '@kv/engine';
 import type { GenerateResult, Model } from '@kv/models';
 import { Command } from 'commander';
 import { hostOnly } from '../engine.ts';
@@ -22,7 +22,7 @@ import { promptReader, withPrompt } from '../run/prompt.ts';
 import { remarks } from '../run/remarks.ts';
 import { answerQuestions, readText } from '../run/questions.ts';
 import { checkCacheFile } from '../save-cache.ts';
-import { cacheOption, chatTemplateOption, machineOptions, on, sampled } from '../shared-options.ts';
+import { cacheOption, chatTemplateOption, expectDrawn, machineOptions, on, sampled } from '../shared-options.ts';
 import { shownOn, type Terminal } from '../terminal.ts';
 import { withModel } from '../with-model.ts';
 
@@ -125,11 +125,7 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
   const { stdout, signal, cwd } = terminal;
   if (options.logits !== undefined && !options.json)
     throw new KvError('--logits', 'expected --json too, got a run that prints text');
-  if ((options.topP !== undefined || options.seed !== undefined) && options.temperature === undefined)
-    throw new KvError(
-      options.topP === undefined ? '--seed' : '--top-p',
-      'expected --temperature too, got greedy decoding',
-    );
+  expectDrawn(options);
   if (options.why && (options.json || options.document !== undefined || options.loadCache !== undefined))
     throw new KvError('--why', 'expected a run over a prompt that prints text, got --json or a document');
   if (options.detail && !options.why) throw new KvError('--detail', 'expected --why too, got none');
@@ -147,9 +143,6 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
     logits,
     maxNewTokens,
     stop,
-    temperature,
-    topP,
-    seed,
   } = options;
   const over = documentGiven(options),
     read = over
@@ -171,7 +164,7 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
     policy = recorded?.policy ?? named;
   // a saved cache may go on under its own policy and budget
   const under = loadCache === undefined ? await withFlagNames(command, () => decodingUnder(policy, options, cwd)) : {};
-  const drawing = { every, maxNewTokens, stop, temperature, topP, seed },
+  const drawing = { every, maxNewTokens, stop, ...samplingOf(options) },
     protect = options.protect?.map((each) => ({ text: String(each) })),
     keeping = { policy, budget: options.budget, protect, block };
   const looking = options.certify ? '--certify' : recorded && '--why',
@@ -179,6 +172,7 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
       ? `${looking} looks at attention and scores, which stay on a GPU`
       : hostOnly([policy, under.decodePolicy ?? policy].map((p) => compile(p)));
   await withModel(command, terminal, reason, async (model) => {
+    await withFlagNames(command, () => expectBias(options.logitBias, model.config.vocab));
     if (loadCache === undefined) await withFlagNames(command, () => expectHeld(model, { ...keeping, ...under, every }));
     const decoding = {
       ...drawing,

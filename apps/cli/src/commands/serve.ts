@@ -2,9 +2,10 @@ import { basename, resolve } from 'node:path';
 import { KvError, maybe, text, texts, whole } from '@kv/core';
 import type { ResolvedOptions } from '@kv/core';
 import { compile, expectBudget } from '@kv/core/engine';
+import { samplingOf } from '@kv/engine';
 import type { Model } from '@kv/models';
 import { redact } from '@kv/scorers-sponsorship';
-import { CONVERSATIONS, createServer, LIMITS, readKeys, SERVER } from '@kv/server';
+import { CONVERSATIONS, createServer, DRAWS, LIMITS, readKeys, SERVER } from '@kv/server';
 import { Command } from 'commander';
 import { hostOnly } from '../engine.ts';
 import { sized, withFlagNames, withFlags } from '../flags.ts';
@@ -29,6 +30,7 @@ export const SERVE = {
   every: SERVER.every,
   chatTemplate: chatTemplateOption,
   chatTemplateKwargs: SERVER.chatTemplateKwargs,
+  ...DRAWS,
   pieces: texts('A package whose pieces requests may name, besides the catalogue.'),
   protect: SERVER.protect,
   fixedPolicy: on(SERVER.fixedPolicy.says),
@@ -132,6 +134,7 @@ async function listen(
       model,
       name,
       ...{ budget, block, every, chatTemplateKwargs, protect, memory },
+      ...samplingOf(options),
       fixedPolicy,
       ...(folder !== undefined && { conversations: { folder: resolve(cwd, folder), bytes, hours } }),
       limits: { queue, running, maxNewTokens, maxPromptTokens },

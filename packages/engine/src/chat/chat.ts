@@ -11,6 +11,7 @@ import type { Generation } from '../generate/generation.ts';
 import type { Model } from '../memory/runtime.ts';
 import type { Chunk, Finish } from '../options.ts';
 import { policyOf } from '../policy-text.ts';
+import { expectBias } from '../sampling/edits.ts';
 import { samplingOf } from '../sampling/options.ts';
 import { waits } from '../sequence/policy-schedule.ts';
 import { Sequence } from '../sequence/sequence.ts';
@@ -65,9 +66,13 @@ export class Chat {
   #retention: Promise<ChatRetention> | undefined;
   #busy = false;
 
-  /** Creates a chat; nothing is read before the first message, which also reports an invalid policy or budget. */
+  /**
+   * Creates a chat; nothing is read before the first message, which also reports an invalid policy or budget.
+   * @throws KvError for options out of range
+   */
   constructor(model: Model, options: ChatSettings = {}) {
     this.#options = settleOwn('chat', CHAT, options);
+    expectBias(this.#options.logitBias, model.config.vocab);
     this.model = model;
     this.#turns = turnsOf(model, this.#options.system, this.#options.chatTemplateKwargs);
     this.#sequence = this.#options.sequence ?? new Sequence(model, undefined, { cache: this.#options.cache });

@@ -2,7 +2,7 @@ import { KvError } from '@kv/core';
 import { expectRead, renderedIds, roleRanges } from '@kv/checkpoints';
 import type { ResolvedOptions } from '@kv/core';
 import { compile, settleOwn } from '@kv/core/engine';
-import { expectBiased } from '../sampling/edits.ts';
+import { expectBias } from '../sampling/edits.ts';
 import { samplingOf } from '../sampling/options.ts';
 import { Sampler } from '../sampling/sampler.ts';
 import { policyOf } from '../policy-text.ts';
@@ -60,7 +60,7 @@ async function* run(model: Model, given: GenerateOptions): AsyncGenerator<Chunk,
   const prompt = promptOf(model, options),
     { ids } = prompt,
     spans = protect ? protectedSpans(protect, prompt) : [];
-  expectBiased(Object.keys(options.logitBias ?? {}).map(Number), model.config.vocab);
+  expectBias(options.logitBias, model.config.vocab);
   const sequence = new Sequence(model, backend, { cache });
   try {
     sequence.observer = certify;
@@ -171,10 +171,6 @@ async function* decodeWith(
         finish = 'aborted';
         break;
       }
-      if (sampler.complete) {
-        finish = 'eos';
-        break;
-      }
       const token = await sequence.next(sampler, { ahead: Math.min(inFlight, maxNewTokens - made) - 1, every });
       if ((stopAtEos || grammar) && config.eosIds.includes(token)) {
         finish = 'eos';
@@ -185,6 +181,10 @@ async function* decodeWith(
       onChunk(chunk);
       yield chunk;
       if (stops.stopped) return 'stop';
+      if (sampler.complete) {
+        finish = 'eos';
+        break;
+      }
       if (made + 1 === maxNewTokens) break;
       if (!sequence.memory.slots.fits(1)) {
         finish = 'context';

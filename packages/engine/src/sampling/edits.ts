@@ -1,4 +1,5 @@
 import { KvError } from '@kv/core';
+import type { LogitBias } from './options.ts';
 
 /** How bias and penalties change logits: number i of `ids` by the four numbers from 4 i of `changes`. */
 export interface LogitEdits {
@@ -18,7 +19,7 @@ export class Edits implements LogitEdits {
   readonly #counts = new Map<number, number>();
   readonly #penalties: Penalties;
 
-  constructor(bias: Readonly<Record<number, number>>, penalties: Penalties, prompt: Iterable<number>) {
+  constructor(bias: LogitBias, penalties: Penalties, prompt: Iterable<number>) {
     this.#penalties = penalties;
     for (const [id, by] of Object.entries(bias)) if (by !== 0) this.#changes[this.#at(Number(id))] = by;
     if (penalties.repetitionPenalty !== 1) for (const id of prompt) this.#repeated(id);
@@ -114,7 +115,11 @@ export function expectAny(allowed: Int32Array, vocab: number): void {
   );
 }
 
-/** @throws KvError for a biased id that is not below `vocab` */
+/** @throws KvError for biases of an id that is not below `vocab` */
+export const expectBias = (bias: LogitBias | undefined, vocab: number): void =>
+  expectBiased(Object.keys(bias ?? {}).map(Number), vocab);
+
+/** @throws KvError for an edited id that is not below `vocab` */
 export function expectBiased(ids: Iterable<number>, vocab: number): void {
   for (const id of ids)
     if (id >= vocab) throw new KvError('logitBias', `must be for token ids below ${vocab}, got ${id}`);

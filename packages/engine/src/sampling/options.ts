@@ -77,9 +77,9 @@ export const SAMPLING = {
   seed: number(0, 'Seed of the draws: the same seed gives the same draws.'),
 };
 
-/** Returns the options of sampling among others. */
+/** Returns the options of sampling that are given among others. */
 export const samplingOf = (options: SamplerOptions): SamplerOptions =>
-  Object.fromEntries(Object.keys(SAMPLING).map((name) => [name, options[name as keyof typeof SAMPLING]]));
+  Object.fromEntries(Object.entries(options).filter(([name, x]) => x !== undefined && Object.hasOwn(SAMPLING, name)));
 
 /** Options of a sampler; greedy by default. */
 export interface SamplerOptions extends OptionValues<typeof SAMPLING> {}

@@ -93,11 +93,6 @@ export class Sampler implements SamplingRule {
     return this.#constraint?.complete === true;
   }
 
-  /** Whether a grammar constrains the answer. */
-  get constrained(): boolean {
-    return this.#constraint !== undefined;
-  }
-
   pick(logits: Float32Array): number {
     const row = this.#changed(logits);
     return this.temperature === 0 ? greedy(row) : draw(row, this, this.#random());

@@ -11,6 +11,9 @@ type Schema = Readonly<Record<string, unknown>>;
 type JsonType = (typeof TYPES)[number];
 const TYPES = ['object', 'array', 'string', 'number', 'boolean', 'null'] as const;
 
+/** Most characters that a length may count: each is a state of its own. */
+const longest = 256;
+
 /** Keywords of a type that grammars follow. */
 const KEYWORDS: Readonly<Record<string, readonly string[]>> = {
   object: ['properties', 'required', 'additionalProperties'],
@@ -127,7 +130,14 @@ class SchemaReader {
     const fit = values.filter(
       (value) => !types || (types.includes(typeOf(value)) && !(integers && typeof value === 'number' && !Number.isInteger(value))),
     );
-    return choice(...[...new Set(fit.map((value) => JSON.stringify(value)))].map(text));
+    return choice(...fit.map((value) => this.#literal(value)));
+  }
+  #literal(value: unknown): Node {
+    if (typeof value !== 'object' || value === null) return text(JSON.stringify(value));
+    if (Array.isArray(value))
+      return this.#json.list(value.map((item: unknown) => this.#literal(item)), undefined, value.length, value.length);
+    const members = Object.entries(value).map(([name, one]) => ({ name, value: this.#literal(one), required: true }));
+    return this.#json.members(members, `members-${this.#objects++}`);
   }
   /** Returns the values of `const` and `enum`, if a schema has either. */
   #values(fields: Schema, at: string): readonly unknown[] | undefined {
@@ -218,7 +228,12 @@ class SchemaReader {
     if (pattern === undefined && typeof format === 'string' && otherFormats.has(format))
       refuse(at, `format '${format}' cannot be followed`, 'leave it out and check the answer instead');
     const expression = (pattern as string | undefined) ?? formats.get(format as string);
-    if (expression === undefined) return least > most ? never : this.#json.string(least, most);
+    if (expression === undefined) {
+      if (least > most) return never;
+      if (Math.max(least, most === Infinity ? 0 : most) > longest)
+        refuse(at, `minLength and maxLength of more than ${longest} would take too long to compile`, 'leave them out and check the answer instead');
+      return this.#json.string(least, most);
+    }
     if (least > 0 || most < Infinity)
       refuse(at, `a length beside '${pattern === undefined ? 'format' : 'pattern'}' cannot be followed`, 'write the length into the pattern, as in ^[a-z]{2,8}$');
     const name = this.#named('pattern', expression);

@@ -34,7 +34,10 @@ export class Matcher {
     return (this.#mask ??= this.#run((handle) => {
       const vector = handle.GetNextTokenBitmask(this.#size);
       try {
-        return this.#xgrammar.binding.vecIntToView(vector).slice();
+        const mask = this.#xgrammar.binding.vecIntToView(vector).slice(),
+          used = this.#size & 31;
+        if (used > 0) mask[mask.length - 1] = (mask.at(-1) as number) & ((1 << used) - 1); // others are set there
+        return mask;
       } finally {
         vector.delete();
       }
@@ -70,7 +73,7 @@ export class Matcher {
   destroy(): void {
     const handle = this.#handle;
     if (!handle) return;
-    this.#handle = undefined;
+    this.#handle = this.#mask = undefined;
     abandoned.unregister(this);
     handle.delete();
   }

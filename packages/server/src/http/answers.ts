@@ -10,6 +10,7 @@ import type { Answer, Protocol } from '../protocol/protocol.ts';
 import { expectHeld, expectModel, newTokensOf, sequencePolicyOf } from '../protocol/request.ts';
 import type { Defaults } from '../protocol/request.ts';
 import { answerMessages } from '../protocol/turns.ts';
+import { drawnBy, expectTokens } from '../protocol/sampling.ts';
 import { tooLong } from '../protocol/text-reader.ts';
 import { toldHeader, toldOf } from '../protocol/told.ts';
 import type { PromptLimits } from '../protocol/text-reader.ts';
@@ -98,6 +99,7 @@ export class Answers {
       most = limits.maxNewTokens ?? maxPositions,
       maxNewTokens = newTokensOf(asked, most),
       evicts = sequencePolicy.policy?.evicts === true; // a conversation may be longer than the context
+    expectTokens(asked.sampling, model.config.vocab);
     scheduler.expectRoom();
     const bounds = evicts
       ? { tokens: maxPromptTokens, of: `the ${maxPromptTokens} tokens that this server reads of one` }
@@ -107,10 +109,10 @@ export class Answers {
       letGo(request),
     );
     const schemaBytes = held(asked.tools) + held(asked.form),
-      { grammar, marks, ends, reader } = shape,
+      { reader, ...shaped } = shape,
       { n, stream: streamed, stop, sampling, logprobs } = asked,
       echoed = prompts.map((read) => (asked.echo ? this.#textOf(read) : ''));
-    const requests = prompts.map(({ ids, stop: ends = [], turns, notes, protect }, i): SequenceRequest => {
+    const requests = prompts.map(({ ids, stop: lineEnds = [], turns, notes, protect }, i): SequenceRequest => {
       const room = evicts ? most : maxPositions - ids.length;
       if (room === 0) throw tooLong(ids.length, `the model's context of ${maxPositions} tokens and leave room`);
       if (protect) expectHeld(sequencePolicy, protect(ids), ids.length);
@@ -123,14 +125,13 @@ export class Answers {
         policy,
         sequencePolicy,
         limits: {
-          ...sampling,
+          ...drawnBy(sampling, defaults.sampling),
           maxNewTokens: Math.min(maxNewTokens, room),
-          stop: [...stop, ...ends],
+          // what has a form ends by itself
+          stop: shaped.grammar ? stop : [...stop, ...lineEnds],
           stopAtEos: true,
           logprobs,
-          grammar,
-          marks,
-          ends,
+          ...shaped,
         },
         n,
         schemaBytes: i === 0 ? schemaBytes : 0,

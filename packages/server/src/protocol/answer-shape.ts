@@ -26,7 +26,7 @@ export interface AnswerShape {
 
 /**
  * Makes the shapes of a model's answers. Where functions are offered, an answer is text with calls; calls alone if one
- * is required; calls alone or what the form says if there is a form. With the choice `none` the prompt still has the
+ * is required; one call or what the form says if there is a form. With the choice `none` the prompt still has the
  * functions, so that the conversation goes on from its cache, and whatever the model writes is text.
  */
 export class AnswerShapes {
@@ -100,7 +100,8 @@ async function grammarOf(
   if (offered.length === 0) return said && refusing(names.form, () => compile(said));
   try {
     if (!said || toolChoice !== 'auto') return await compile(calls(offered, toolChoice, parallel));
-    return await compile({ type: 'or', elements: [calls(offered, 'required', parallel), said] });
+    // one call, since xgrammar takes no list of tags beside something else
+    return await compile({ type: 'or', elements: [calls(offered, 'required', false), said] });
   } catch (cause) {
     if (!KvError.is(cause)) throw cause;
     // named is the first that fails by itself

@@ -1,7 +1,6 @@
 import type { AnswerForm } from '@kv/grammars';
-import type { Budget, ChatMessage, Protected, ToolChoice, ToolFunction } from '@kv/models';
+import type { Budget, ChatMessage, Protected, SamplerOptions, ToolChoice, ToolFunction } from '@kv/models';
 import type { ServerOptions } from '../options.ts';
-import type { AnswerLimits } from '../run/answer-choice.ts';
 
 /** Values of variables of the chat template. */
 export type TemplateVariables = NonNullable<ServerOptions['chatTemplateKwargs']>;
@@ -51,7 +50,9 @@ export interface Ask {
 }
 
 /** How answers are drawn. */
-export type Sampling = Pick<AnswerLimits, 'temperature' | 'topP' | 'seed'>;
+export interface Sampling extends SamplerOptions {
+  readonly seed: number;
+}
 
 /** What a protocol calls what a request holds, for refusals. */
 export interface AskNames {

@@ -1,10 +1,11 @@
-import { randomInt, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import type { ChoiceEvent } from '../run/answer-event.ts';
 import type { Usage } from '../run/job.ts';
 import type { Ask } from './ask.ts';
 import type { Answer } from './protocol.ts';
 import { toldOf } from './told.ts';
 import { refusalOf, type Refusal } from './refusal.ts';
+import { readSampling } from './sampling.ts';
 import type { CommonRequest } from './schema.ts';
 
 type AskOfOne = Pick<
@@ -22,25 +23,13 @@ export const NAMES = {
 
 /** Reads the fields that requests of both kinds have. @throws Refusal naming the invalid field */
 export function commonAsk(request: CommonRequest): Omit<Ask, keyof AskOfOne> {
-  const {
-      model,
-      stop = [],
-      temperature = 1,
-      top_p: topP = 1,
-      n = 1,
-      stream = false,
-      max_tokens: maxNewTokens,
-    } = request,
+  const { model, stop = [], n = 1, stream = false, max_tokens: maxNewTokens } = request,
     { policy, budget, block, every, kv } = request;
   return {
     model,
     stream,
     n,
-    // top_p 0 leaves the most likely token
-    sampling: {
-      ...(topP === 0 ? { temperature: 0, topP: 1 } : { temperature, topP }),
-      seed: request.seed ?? randomInt(2 ** 31),
-    },
+    sampling: readSampling(request),
     stop: typeof stop === 'string' ? [stop] : stop,
     maxNewTokens,
     ...{ policy, budget, block, every, protect: kv?.protect },

@@ -96,8 +96,9 @@ async function chatPrompt(
     variables = variablesOf(asked.variables, usual, template !== undefined),
     messages = conversation(asked.messages, template, names.one);
   // checked before rendering, which only makes it longer
+  reader.expectFits(held(tools), limits, names.tools);
   reader.expectFits(
-    messages.reduce((sum, { content }) => sum + content.length, held(tools)),
+    messages.reduce((sum, { content }) => sum + content.length, 0),
     limits,
     param,
   );

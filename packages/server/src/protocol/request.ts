@@ -3,7 +3,7 @@ import { allowanceOf, compile, expectBudget, withProtected } from '@kv/core/engi
 import type { Policy, Registry, SlotBytes, Span } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import { policySizes } from '@kv/engine';
-import type { Budget, Model } from '@kv/models';
+import type { Budget, Model, SamplerOptions } from '@kv/models';
 import type { SequencePolicy } from '../run/sequence-policy.ts';
 import { POLICY } from '../options.ts';
 import type { Asked } from './ask.ts';
@@ -15,6 +15,8 @@ export interface Defaults {
   readonly budget?: Budget | undefined;
   readonly block?: number | undefined;
   readonly every?: number | undefined;
+  /** How tokens are drawn. */
+  readonly sampling: SamplerOptions;
   /** Whether requests may not override them. */
   readonly fixed: boolean;
   /** Pieces that a request's policy may name. */

@@ -2,9 +2,12 @@ import Type from 'typebox';
 import type { Static } from 'typebox';
 import type { Option } from '@kv/core';
 import { formNames } from '@kv/core/engine';
+import { schemas } from '@kv/engine';
 import { promptRoles } from '@kv/models';
-import type { Protected } from '@kv/models';
+import type { LogitBias, Protected } from '@kv/models';
 import { POLICY } from '../options.ts';
+
+const { SAMPLING } = schemas;
 
 /** Longest texts and lists of a request. */
 export const LIMITS = {
@@ -27,7 +30,6 @@ export const only = (values: readonly unknown[], since: string) =>
       description: `${values.map((value) => JSON.stringify(value)).join(' or ')}, since ${since}`,
     }),
   );
-const DRAWN = 'tokens are drawn by temperature and top_p alone';
 
 /** The schema of a library option. */
 const field = <T>({ form }: Option<T>) =>
@@ -74,13 +76,6 @@ const neutral = {
   reasoning_effort: only(['none'], 'there is no reasoning before the answer'),
   verbosity: only(['medium'], 'the length of answers is bounded by max_tokens alone'),
   cache_prompt: only([true], 'prefixes are reused wherever that changes nothing'),
-  logit_bias: only([{}], 'logits are not biased'),
-  frequency_penalty: only([0], 'penalties are not supported'),
-  presence_penalty: only([0], 'penalties are not supported'),
-  repetition_penalty: only([1], 'penalties are not supported'),
-  repeat_penalty: only([1], 'penalties are not supported'),
-  top_k: only([0, -1], DRAWN),
-  min_p: only([0], DRAWN),
 } as const;
 
 export const closed = { additionalProperties: false, description: 'an object' };
@@ -95,10 +90,38 @@ const protectedPart = Type.Unsafe<Protected>({
   ],
   description: `${promptRoles.map((role) => `'${role}'`).join(', ')}, a text of at most ${LIMITS.text} characters, { text }, or a range [from, to] of positions`,
 });
+/** Fields that say how tokens are drawn, in the ranges of the library's options or, where it has some, of OpenAI. */
+export const sampling = {
+  temperature: Type.Optional(Type.Number({ minimum: 0, maximum: 2, description: 'a number from 0 to 2' })),
+  top_k: Type.Optional(count(-1, 'a whole number of tokens, 0 or -1 for all')),
+  top_p: Type.Optional(Type.Number({ minimum: 0, maximum: 1, description: 'a number from 0 to 1' })),
+  min_p: field(SAMPLING.minP),
+  repetition_penalty: field(SAMPLING.repetitionPenalty),
+  repeat_penalty: field(SAMPLING.repetitionPenalty),
+  frequency_penalty: field(SAMPLING.frequencyPenalty),
+  presence_penalty: field(SAMPLING.presencePenalty),
+  logit_bias: Type.Optional(
+    Type.Unsafe<LogitBias>({
+      type: 'object',
+      propertyNames: { pattern: '^(0|[1-9]\\d{0,8})$' },
+      additionalProperties: { type: 'number', minimum: -100, maximum: 100, description: 'a number from -100 to 100' },
+      maxProperties: LIMITS.labels,
+      description: `an object of up to ${LIMITS.labels} token ids with numbers from -100 to 100`,
+    }),
+  ),
+  seed: Type.Optional(
+    Type.Integer({
+      minimum: -Number.MAX_SAFE_INTEGER,
+      maximum: Number.MAX_SAFE_INTEGER,
+      description: 'a whole number',
+    }),
+  ),
+};
 
 /** Fields of both kinds of request; a refusal quotes their `description`. */
 export const common = {
   ...neutral,
+  ...sampling,
   model: Type.Optional(
     Type.String({ maxLength: LIMITS.name, description: 'the name of a model that /v1/models lists' }),
   ),
@@ -112,15 +135,6 @@ export const common = {
       { description: `a text, or up to ${LIMITS.stops} of them, of at most ${LIMITS.stop} characters` },
     ),
   ),
-  seed: Type.Optional(
-    Type.Integer({
-      minimum: -Number.MAX_SAFE_INTEGER,
-      maximum: Number.MAX_SAFE_INTEGER,
-      description: 'a whole number',
-    }),
-  ),
-  temperature: Type.Optional(Type.Number({ minimum: 0, maximum: 2, description: 'a number from 0 to 2' })),
-  top_p: Type.Optional(Type.Number({ minimum: 0, maximum: 1, description: 'a number from 0 to 1' })),
   max_tokens: Type.Optional(count(0, 'a whole number of tokens')),
   stream: flag,
   stream_options: Type.Optional(

@@ -5,7 +5,7 @@ import { likelihood } from '../protocol/logprobs.ts';
 import type { ScoredToken } from '../protocol/logprobs.ts';
 
 /** Sampling and stopping options of an answer. */
-export interface AnswerLimits extends Given<'maxNewTokens' | 'stop' | 'stopAtEos' | 'seed'>, SamplerOptions {
+export interface AnswerLimits extends Given<'maxNewTokens' | 'stop' | 'stopAtEos'>, SamplerOptions {
   readonly seed: number;
   /** Constrains each answer. */
   readonly grammar?: Grammar | undefined;

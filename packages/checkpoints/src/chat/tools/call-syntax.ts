@@ -20,7 +20,7 @@ export interface CallSyntax {
   readonly name: string;
   /** Texts that begin calls, none of which begins another. */
   readonly triggers: readonly string[];
-  /** Whether calls begin an answer, and are text elsewhere. */
+  /** Whether calls begin an answer, and are text elsewhere; then the first trigger is the beginning of a tag. */
   readonly first?: boolean;
   /** Texts that may follow a call and are left out. */
   readonly closers: readonly string[];
@@ -37,8 +37,15 @@ export interface CallSyntax {
     report: (call: ReadCall) => boolean,
     tools: ReadonlyMap<string, ToolFunction>,
   ): Reading<boolean>;
-  /** Returns the tags that an answer may have, at a trigger or alone. @throws KvError for what cannot be expressed */
-  tags(tools: readonly ToolFunction[], parallel: boolean): readonly AnswerTag[];
+  /** The trigger that the tag begins with, where it is not the first. */
+  readonly begins?: string;
+  /**
+   * Returns the tag of a call, or of all calls of an answer: one for all functions, so that a grammar of it shares what
+   * their schemas have in common.
+   * @param alone whether calls are all that the answer has, rather than begin at triggers in its text
+   * @throws KvError for what cannot be expressed
+   */
+  tag(tools: readonly ToolFunction[], parallel: boolean, alone: boolean): AnswerTag;
   /** Text between two tags. */
   readonly separator: string;
   /** Writes calls of an earlier answer, for templates that do not. */
@@ -60,6 +67,24 @@ export const jsonArguments = (tool: ToolFunction): AnswerStructure => ({
   type: 'json_schema',
   json_schema: parametersOf(tool),
 });
+
+/** A structure that each function has its own of: texts and structures, one after the other. */
+export const byTool = (
+  tools: readonly ToolFunction[],
+  parts: (tool: ToolFunction) => readonly (string | AnswerStructure)[],
+): AnswerStructure => ({
+  type: 'or',
+  elements: tools.map((tool) => ({
+    type: 'sequence',
+    elements: parts(tool).map((part) => (typeof part === 'string' ? { type: 'const_string', value: part } : part)),
+  })),
+});
+
+/** No text. */
+export const NOTHING: AnswerStructure = { type: 'grammar', grammar: 'root ::= ""' };
+
+/** A part that may come or not. */
+export const optional = (part: AnswerStructure): AnswerStructure => ({ type: 'or', elements: [part, NOTHING] });
 
 export const tag = (begin: string, content: AnswerStructure, end: string): AnswerTag => ({
   type: 'tag',

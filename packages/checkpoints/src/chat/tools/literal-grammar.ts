@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import { writeLiteral, type Literals } from './literals.ts';
-import { alternatives, propertiesOf, referred, schemaOf, typesOf, type Schema } from './schema.ts';
+import { alternatives, propertiesOf, schemaAt, schemaOf, typesOf, type Schema } from './schema.ts';
 
 /** Keywords that the grammars of values cannot hold an answer to. */
 const BEYOND = [
@@ -9,7 +9,7 @@ const BEYOND = [
   ...['unevaluatedProperties', 'unevaluatedItems'],
 ];
 /** Keywords that are not joined with those of alternatives. */
-const BESIDE = [
+const WITH = [
   '$ref',
   'anyOf',
   'oneOf',
@@ -92,18 +92,18 @@ export class LiteralGrammar {
 
   #value(schema: Schema, root: Schema, where: string): string {
     const chosen = ['$ref', 'anyOf', 'oneOf', 'allOf'].find((key) => schema[key] !== undefined),
-      beyond = [...BEYOND, ...(chosen === undefined ? [] : BESIDE)].find(
+      beyond = [...BEYOND, ...(chosen === undefined ? [] : WITH)].find(
         (key) => schema[key] !== undefined && key !== chosen,
       );
     if (beyond !== undefined)
       throw new KvError(
         where,
-        `the format ${this.#form.format} of this model cannot be held to ${beyond}${BESIDE.includes(beyond) ? ` beside ${chosen}` : ''}; leave it out`,
+        `the format ${this.#form.format} of this model cannot be held to ${beyond}${WITH.includes(beyond) ? ` with ${chosen}` : ''}; leave it out`,
       );
     if (chosen === '$ref') {
       if (!this.#roots.includes(root)) this.#roots.push(root);
       return this.#once(`${this.#roots.indexOf(root)} ${String(schema.$ref)}`, () =>
-        this.value(referred(root, schema.$ref, where), root, where),
+        this.value(schemaAt(root, schema.$ref, where), root, where),
       );
     }
     if (chosen !== undefined)
@@ -132,17 +132,18 @@ export class LiteralGrammar {
   #string({ minLength, maxLength }: Schema, where: string): string {
     const count = times(minLength, maxLength, where);
     return this.#either(
-      this.#form.quotes.map((quote) => this.rule(`${quoted(quote)} ${this.#char(quote)}${count} ${quoted(quote)}`)),
+      this.#form.quotes.map((quote) =>
+        this.rule(`${quoted(quote)} ${this.#char(quote, count !== '*')}${count} ${quoted(quote)}`),
+      ),
     );
   }
 
-  /** A character of a string between two quotes. */
-  #char(quote: string): string {
+  /** A character of a string between two quotes; several that stand for themselves, unless they are counted. */
+  #char(quote: string, counted: boolean): string {
+    if (!this.#form.escapes) return counted ? '[^<]' : this.#once('char', () => this.rule('[^<] | "<"+ [^<|]'));
     return this.#once(`char ${quote}`, () =>
       this.rule(
-        this.#form.escapes
-          ? String.raw`[^${quote}\\\x00-\x1f] | "\\" (["'\\nrt] | "u" [0-9a-fA-F] [0-9a-fA-F] [0-9a-fA-F] [0-9a-fA-F])`
-          : '[^<] | "<"+ [^<|]',
+        String.raw`[^${quote}\\\x00-\x1f] | "\\" (["'\\nrt] | "u" [0-9a-fA-F] [0-9a-fA-F] [0-9a-fA-F] [0-9a-fA-F])`,
       ),
     );
   }

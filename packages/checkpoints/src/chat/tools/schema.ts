@@ -11,7 +11,7 @@ export function schemaOf(given: unknown, where: string): Schema {
 }
 
 /** Returns the part of a schema that `$ref` names. @throws KvError unless it is there */
-export function referred(root: Schema, ref: unknown, where: string): Schema {
+export function schemaAt(root: Schema, ref: unknown, where: string): Schema {
   if (typeof ref !== 'string' || !/^#(\/|$)/.test(ref))
     throw new KvError(
       where,
@@ -66,7 +66,7 @@ export function propertiesOf(schema: Schema, where: string): readonly (readonly 
 /** Returns the schema of arguments where it is plainly that of an object, following a `$ref`. @throws KvError otherwise */
 export function objectSchema(parameters: object, where: string): Schema {
   const given = schemaOf(parameters, where),
-    schema = given.$ref === undefined ? given : { ...given, ...referred(given, given.$ref, where), $ref: undefined };
+    schema = given.$ref === undefined ? given : { ...given, ...schemaAt(given, given.$ref, where), $ref: undefined };
   if (schema.type === 'object' && ['anyOf', 'oneOf', 'allOf'].every((key) => schema[key] === undefined)) return schema;
   throw new KvError(where, 'expected parameters to be a JSON schema of the type object, without alternatives');
 }

@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import type { ChatTemplate } from '../chat-template.ts';
 import { readAnswer, readerOf, type ReasoningMarks } from './answer-reader.ts';
-import { tag, type CallSyntax } from './call-syntax.ts';
+import { optional, tag, type CallSyntax } from './call-syntax.ts';
 import { quoted } from './literal-grammar.ts';
 import { endsWithin, traitsOf, type TemplateTraits } from './recognise.ts';
 import type { AnswerStructure } from './structure.ts';
@@ -108,28 +108,34 @@ function callsOf(
   required: boolean,
   parallel: boolean,
 ): AnswerStructure {
-  const tags = syntax.tags(tools, parallel),
-    { triggers, separator } = syntax,
+  const one = syntax.tag(tools, parallel, required || syntax.first === true),
+    { triggers, begins, separator } = syntax,
     once = !parallel || syntax.single === true;
-  if (required) {
-    const own = tags.filter(({ begin }) => begin.startsWith(triggers[0] as string));
-    if (once) return { type: 'or', elements: own };
-    return separator === ''
-      ? { type: 'triggered_tags', triggers, tags, at_least_one: true }
-      : { type: 'tags_with_separator', tags: own, separator, at_least_one: true };
+  if (syntax.first === true) {
+    // the call itself, or what announces it
+    const [, ...before] = triggers,
+      call: AnswerStructure = {
+        type: 'sequence',
+        elements: [...before.map((value) => optional({ type: 'const_string', value })), one],
+      };
+    const text: AnswerStructure = { type: 'grammar', grammar: textNotBeginningWith(triggers) };
+    return required ? call : { type: 'or', elements: [call, text] };
   }
-  if (syntax.first === true)
-    return { type: 'or', elements: [...tags, { type: 'grammar', grammar: textNotBeginningWith(triggers) }] };
-  return { type: 'triggered_tags', triggers, tags, ...(once && { stop_after_first: true }) };
+  const calls = { type: 'triggered_tags', triggers: begins === undefined ? triggers : [begins], tags: [one] } as const;
+  if (!required) return { ...calls, ...(once && { stop_after_first: true }) };
+  if (once) return one;
+  return separator === ''
+    ? { ...calls, at_least_one: true }
+    : { type: 'tags_with_separator', tags: [one], separator, at_least_one: true };
 }
 
 /** Puts reasoning before a structure: what the prompt has begun, or any. */
 function afterReasoning(body: AnswerStructure, { open, close }: ReasoningMarks, opened: boolean): AnswerStructure {
-  const after = (begin: string): AnswerStructure => ({
+  const thought: AnswerStructure = {
     type: 'sequence',
-    elements: [tag(begin, ANY, close), { type: 'regex', pattern: '\n{0,2}' }, body],
-  });
-  return opened ? after('') : { type: 'or', elements: [after(open), body] };
+    elements: [tag(opened ? '' : open, ANY, close), { type: 'regex', pattern: '\n{0,2}' }],
+  };
+  return { type: 'sequence', elements: [opened ? thought : optional(thought), body] };
 }
 
 /** A grammar of text that begins with none of the texts. */

@@ -29,7 +29,7 @@ export interface ToolFormat {
   structure(tools: readonly ToolFunction[], choice: ToolChoice, parallel: boolean, prompt?: string): AnswerStructure;
   /** Texts of special tokens that the format reads: an answer's decoder writes these out, and a grammar matches them. */
   readonly marks: readonly string[];
-  /** Texts of special tokens that end an answer after a call, beside the model's own end tokens. */
+  /** Texts of special tokens that end an answer after a call, as the model's own end tokens do. */
   readonly ends: readonly string[];
   /** Returns a reader of one answer's text, in which the tokens of `marks` are written out. */
   reader(tools: readonly ToolFunction[], prompt?: string): AnswerReader;

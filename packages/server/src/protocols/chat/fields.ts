@@ -2,6 +2,15 @@ import Type from 'typebox';
 import type { Static } from 'typebox';
 import { closed, common, count, flag, LIMITS, only } from '../../protocol/schema.ts';
 
+/** An object of this type; a refusal of another type quotes the description. */
+const ofType = (description: string, ...types: readonly string[]) => ({
+  type: 'object',
+  properties: { type: { enum: types, description } },
+  required: ['type'],
+});
+/** Validates an object by its type: one of `type` by `then`, others by `otherwise`. */
+const byType = (type: string, then: object, otherwise: object) => ({ if: ofType('', type), then, else: otherwise });
+
 /** A name of a function or of a schema. */
 const NAME = Type.String({
   pattern: '^[a-zA-Z0-9_-]{1,64}$',
@@ -16,21 +25,18 @@ const fn = Type.Object(
   },
   { additionalProperties: false, description: 'an object with name, description and parameters' },
 );
-const isFunction = (since: string) => ({ const: 'function', description: `'function', ${since}` });
-const tool = {
-  type: 'object',
-  description: 'an object with type and function',
-  properties: { type: isFunction('since clients call nothing else'), function: fn },
-  required: ['type', 'function'],
-  additionalProperties: false,
-};
+const FUNCTION = Type.Literal('function', { description: "'function'" });
 const CHOICES = ['none', 'auto', 'required'] as const;
 /** What answers may call. */
 const calling = {
   tools: Type.Optional(
     Type.Unsafe<readonly { readonly function: Static<typeof fn> }[]>({
       type: 'array',
-      items: tool,
+      items: byType(
+        'function',
+        Type.Object({ type: FUNCTION, function: fn }, closed),
+        ofType("'function', since nothing else can be called", 'function'),
+      ),
       maxItems: LIMITS.tools,
       description: `up to ${LIMITS.tools} functions`,
     }),
@@ -38,44 +44,25 @@ const calling = {
   tool_choice: Type.Optional(
     Type.Unsafe<(typeof CHOICES)[number] | { readonly function: { readonly name: string } }>({
       if: { type: 'object' },
-      then: {
-        type: 'object',
-        properties: {
-          type: isFunction("or the whole 'none', 'auto' or 'required'"),
-          function: {
-            type: 'object',
-            properties: { name: NAME },
-            required: ['name'],
-            additionalProperties: false,
-            description: 'an object with name',
-          },
-        },
-        required: ['type', 'function'],
-        additionalProperties: false,
-      },
+      then: Type.Object({ type: FUNCTION, function: Type.Object({ name: NAME }, closed) }, closed),
       else: { enum: CHOICES, description: "'none', 'auto', 'required' or the function that must be called" },
     }),
   ),
   parallel_tool_calls: flag,
 };
 
-/** An object of the type that `then` is the rest of. */
-const typed = (type: string, then: object, otherwise: object) => ({
-  if: { type: 'object', properties: { type: { const: type } }, required: ['type'] },
-  then,
-  else: otherwise,
-});
-const TYPES = ['text', 'json_object', 'json_schema'] as const;
 const schemaForm = Type.Object(
   {
     name: NAME,
     description: Type.Optional(Type.String({ description: 'a text' })),
-    schema: Type.Unsafe<object | boolean>({ type: ['object', 'boolean'], description: 'a JSON schema' }),
+    schema: Type.Unsafe<object | boolean>({
+      anyOf: [{ type: 'object' }, { type: 'boolean' }],
+      description: 'a JSON schema',
+    }),
     strict: flag,
   },
   { additionalProperties: false, description: 'an object with name and schema' },
 );
-const format = Type.Enum(TYPES, { description: "'text', 'json_object' or 'json_schema'" });
 /** What answers must look like. */
 const responseFormat = Type.Optional(
   Type.Unsafe<
@@ -83,11 +70,10 @@ const responseFormat = Type.Optional(
     | { readonly type: 'json_object' }
     | { readonly type: 'json_schema'; readonly json_schema: Static<typeof schemaForm> }
   >(
-    typed(
-      'json_schema',
-      Type.Object({ type: format, json_schema: schemaForm }, { additionalProperties: false }),
-      Type.Object({ type: format }, { additionalProperties: false, description: 'an object with type' }),
-    ),
+    byType('json_schema', Type.Object({ type: Type.Literal('json_schema'), json_schema: schemaForm }, closed), {
+      ...ofType("'text', 'json_object' or 'json_schema'", 'text', 'json_object'),
+      additionalProperties: false,
+    }),
   ),
 );
 
@@ -95,13 +81,7 @@ const textPart = Type.Object(
   { type: Type.Literal('text'), text: Type.String({ description: 'a text' }) },
   { additionalProperties: false, description: 'an object with type and text' },
 );
-/** Validates a content part by its type, so that an image is refused for its type. */
-const ofType = (type: object): object => ({ type: 'object', properties: { type }, required: ['type'] });
-const part = {
-  if: ofType({ const: 'text' }),
-  then: textPart,
-  else: ofType({ const: 'text', description: "'text', since the model reads nothing else" }),
-};
+const part = byType('text', textPart, ofType("'text', since the model reads nothing else", 'text'));
 const toolCall = Type.Object(
   {
     id: Type.Optional(Type.String({ maxLength: LIMITS.name, description: 'a text' })),

@@ -1,5 +1,5 @@
 import type { AnswerParts } from '../answer-reader.ts';
-import { jsonArguments, tag } from '../call-syntax.ts';
+import { byTool, jsonArguments, optional, tag } from '../call-syntax.ts';
 import type { Incoming, Reading } from '../incoming.ts';
 import { isObject, jsonText } from '../json-text.ts';
 import type { AnswerStructure } from '../structure.ts';
@@ -55,6 +55,7 @@ export function* readHarmony(input: Incoming, out: AnswerParts, tools: readonly 
       [header, what] = [undefined, /<\|channel\|>\s*analysis/.test(read) ? 'reasoning' : 'text'];
       out.edge();
       if (name === undefined) continue;
+      yield* input.space();
       const text = yield* jsonText(input);
       if (text !== undefined && isObject(text) && offered.has(name)) out.call({ name, arguments: text });
       else out.say('text', input.taken);
@@ -73,32 +74,28 @@ function recipientOf(header: string): string | undefined {
   return at < 0 ? undefined : /^[\w.-]+/.exec(header.slice(at + RECIPIENT.length))?.[0];
 }
 
+/** What a call's header may have after the name. */
+const HEADER_END: AnswerStructure = {
+  type: 'or',
+  elements: [
+    ' <|constrain|>json',
+    '<|channel|>commentary json',
+    '<|channel|>commentary <|constrain|>json',
+    ' json',
+    '',
+  ].map((form) => ({ type: 'const_string', value: `${form}<|message|>` })),
+};
+
 /** An answer that calls functions, one at most: the model ends it after a call. */
 export function harmonyStructure(tools: readonly ToolFunction[], required: boolean): AnswerStructure {
-  const json = tools.map((tool) => [tool, jsonArguments(tool)] as const);
-  if (!required)
-    return {
-      type: 'triggered_tags',
-      triggers: [RECIPIENT],
-      tags: json.flatMap(([{ name }, content]) =>
-        [
-          ' <|constrain|>json',
-          '<|channel|>commentary json',
-          '<|channel|>commentary <|constrain|>json',
-          ' json',
-          '',
-        ].map((form) => tag(`${RECIPIENT}${name}${form}<|message|>`, content, '')),
-      ),
-      stop_after_first: true,
-    };
-  const call: AnswerStructure = {
-    type: 'or',
-    elements: json.flatMap(([{ name }, content]) => [
-      tag(`<|channel|>commentary${RECIPIENT}${name} <|constrain|>json<|message|>`, content, ''),
-      tag(`${RECIPIENT}${name}<|channel|>commentary json<|message|>`, content, ''),
-    ]),
-  };
-  return afterAnalysis(call);
+  const call = tag(
+    RECIPIENT,
+    byTool(tools, (tool) => [tool.name, HEADER_END, jsonArguments(tool)]),
+    '',
+  );
+  if (!required) return { type: 'triggered_tags', triggers: [RECIPIENT], tags: [call], stop_after_first: true };
+  const channel = optional({ type: 'const_string', value: '<|channel|>commentary' });
+  return afterAnalysis({ type: 'sequence', elements: [channel, call] });
 }
 
 /** An answer whose final message has a structure. */
@@ -106,12 +103,6 @@ export const harmonyText = (text: AnswerStructure): AnswerStructure =>
   afterAnalysis(tag('<|channel|>final<|message|>', text, ''));
 
 const afterAnalysis = (body: AnswerStructure): AnswerStructure => ({
-  type: 'or',
-  elements: [
-    body,
-    {
-      type: 'sequence',
-      elements: [tag('<|channel|>analysis<|message|>', { type: 'any_text' }, '<|end|><|start|>assistant'), body],
-    },
-  ],
+  type: 'sequence',
+  elements: [optional(tag('<|channel|>analysis<|message|>', { type: 'any_text' }, '<|end|><|start|>assistant')), body],
 });

@@ -1,8 +1,9 @@
 import type { CallSyntax, ReadCall } from '../call-syntax.ts';
-import { jsonArguments, tag } from '../call-syntax.ts';
+import { byTool, jsonArguments, tag } from '../call-syntax.ts';
 import type { Incoming, Reading } from '../incoming.ts';
 import { isObject, jsonFields, jsonText, stringOf } from '../json-text.ts';
 import { JSON_VALUES, writeLiteral } from '../literals.ts';
+import type { AnswerTag } from '../structure.ts';
 import type { ToolFunction } from '../tool-format.ts';
 
 /** Hermes, Qwen 2.5 and 3, Granite 4: an object between two marks. */
@@ -24,7 +25,7 @@ export const hermes: CallSyntax = {
       `\n${writeLiteral(call, JSON_VALUES, call.name)}\n`,
       { mark: '</tool_call>' },
     ]),
-  tags: (tools) => tools.map((tool) => jsonTag(tool, '<tool_call>\n', 'arguments', '\n</tool_call>')),
+  tag: (tools) => jsonTag(tools, '<tool_call>\n', 'arguments', '\n</tool_call>'),
 };
 
 /** Llama 3.1 to 3.3: an answer that is an object. */
@@ -42,8 +43,7 @@ export const llama3: CallSyntax = {
     yield* input.space();
     return told(yield* jsonCall(input), report);
   },
-  tags: (tools) =>
-    ['', '<|python_tag|>'].flatMap((before) => tools.map((tool) => jsonTag(tool, before, 'parameters', ''))),
+  tag: (tools) => jsonTag(tools, '', 'parameters', ''),
 };
 
 /** Mistral until 2024: one list. */
@@ -72,22 +72,15 @@ export const mistralNamed = (withId: boolean): CallSyntax => ({
     const text = yield* jsonText(input);
     return told(text === undefined ? undefined : { name, arguments: text }, report);
   },
-  tags: (tools) =>
-    tools.map((tool) =>
-      withId
-        ? tag(
-            `[TOOL_CALLS]${tool.name}[CALL_ID]`,
-            {
-              type: 'sequence',
-              elements: [
-                { type: 'regex', pattern: '[a-zA-Z0-9]{9}' },
-                { type: 'const_string', value: '[ARGS]' },
-                jsonArguments(tool),
-              ],
-            },
-            '',
-          )
-        : tag(`[TOOL_CALLS]${tool.name}[ARGS]`, jsonArguments(tool), ''),
+  tag: (tools) =>
+    tag(
+      '[TOOL_CALLS]',
+      byTool(tools, (tool) =>
+        withId
+          ? [`${tool.name}[CALL_ID]`, { type: 'regex', pattern: '[a-zA-Z0-9]{9}' }, '[ARGS]', jsonArguments(tool)]
+          : [`${tool.name}[ARGS]`, jsonArguments(tool)],
+      ),
+      '',
     ),
 });
 
@@ -117,24 +110,27 @@ function listAfter(name: string, mark: string): CallSyntax {
       return yield* input.literal(']');
     },
     write: (calls) => [{ mark }, writeLiteral(calls, JSON_VALUES, name)],
-    tags: (tools, parallel) => [
+    tag: (tools, parallel) =>
       tag(
         `${mark}[`,
         {
           type: 'tags_with_separator',
-          tags: tools.map((tool) => jsonTag(tool, '', 'arguments', '')),
+          tags: [jsonTag(tools, '', 'arguments', '')],
           separator: ', ',
           at_least_one: true,
           ...(!parallel && { stop_after_first: true }),
         },
         ']',
       ),
-    ],
   };
 }
 
-const jsonTag = (tool: ToolFunction, before: string, field: string, after: string) =>
-  tag(`${before}{"name": ${JSON.stringify(tool.name)}, "${field}": `, jsonArguments(tool), `}${after}`);
+const jsonTag = (tools: readonly ToolFunction[], before: string, field: string, after: string): AnswerTag =>
+  tag(
+    `${before}{"name": "`,
+    byTool(tools, (tool) => [`${tool.name}", "${field}": `, jsonArguments(tool)]),
+    `}${after}`,
+  );
 
 /** Reads an object with a name and arguments. */
 function* jsonCall(input: Incoming): Reading<ReadCall | undefined> {

@@ -20,13 +20,14 @@ export const gemma4: CallSyntax = {
       text = yield* literalAsJson(input, GEMMA);
     return told(text === undefined ? undefined : { name, arguments: text }, report);
   },
-  tags: (tools) =>
-    tools.map((tool) => {
-      const grammar = new LiteralGrammar(GEMMA),
-        root = schemaOf(parametersOf(tool), tool.name),
-        rule = grammar.value(objectSchema(root, tool.name), root, tool.name);
-      return tag(`<|tool_call>call:${tool.name}`, { type: 'grammar', grammar: grammar.grammar(rule) }, '<tool_call|>');
-    }),
+  tag(tools) {
+    const grammar = new LiteralGrammar(GEMMA),
+      calls = tools.map((tool) => {
+        const root = schemaOf(parametersOf(tool), tool.name);
+        return `${quoted(tool.name)} ${grammar.value(objectSchema(root, tool.name), root, tool.name)}`;
+      });
+    return tag('<|tool_call>call:', { type: 'grammar', grammar: grammar.grammar(calls.join(' | ')) }, '<tool_call|>');
+  },
 };
 
 /** LFM2: a list of Python's calls with named arguments. */
@@ -68,7 +69,7 @@ export const lfm2: CallSyntax = {
       .join(', ')}]`,
     { mark: '<|tool_call_end|>' },
   ],
-  tags(tools, parallel) {
+  tag(tools, parallel) {
     const grammar = new LiteralGrammar(PYTHON),
       calls = tools.map((tool) => {
         const root = schemaOf(parametersOf(tool), tool.name),
@@ -84,6 +85,6 @@ export const lfm2: CallSyntax = {
       }),
       one = grammar.rule(calls.join(' | ')),
       all = parallel ? `${one} (", " ${one})*` : one;
-    return [tag('<|tool_call_start|>[', { type: 'grammar', grammar: grammar.grammar(all) }, ']<|tool_call_end|>')];
+    return tag('<|tool_call_start|>[', { type: 'grammar', grammar: grammar.grammar(all) }, ']<|tool_call_end|>');
   },
 };

@@ -1,8 +1,8 @@
 import { KvError } from '@kv/core';
-import { parametersOf, tag, type CallSyntax } from '../call-syntax.ts';
+import { byTool, optional, parametersOf, tag, type CallSyntax } from '../call-syntax.ts';
 import type { Incoming, Reading } from '../incoming.ts';
-import { parsed } from '../json-text.ts';
-import { alternatives, objectSchema, propertiesOf, referred, typeOf, typesOf, type Schema } from '../schema.ts';
+import { jsonText, parsed } from '../json-text.ts';
+import { alternatives, objectSchema, propertiesOf, schemaAt, typeOf, typesOf, type Schema } from '../schema.ts';
 import type { AnswerStructure } from '../structure.ts';
 import type { ToolFunction } from '../tool-format.ts';
 import { NAME, told } from './json-calls.ts';
@@ -38,12 +38,14 @@ export const qwenXml: CallSyntax = {
     }
     return (yield* input.literal('/function>')) && told({ name, arguments: `{${fields.join(', ')}}` }, report);
   },
-  tags: (tools) =>
-    tools.flatMap((tool) => {
-      const content = parameters(tool),
-        [begin, end] = [`<function=${tool.name}>\n`, '</function>'];
-      return [tag(`<tool_call>\n${begin}`, content, `${end}\n</tool_call>`), tag(begin, content, end)];
-    }),
+  // in text, `<tool_call>` need not come before: it is text, and calls are held to their schemas without it
+  begins: '<function=',
+  tag: (tools, parallel, alone) =>
+    tag(
+      `${alone ? '<tool_call>\n' : ''}<function=`,
+      byTool(tools, (tool) => [`${tool.name}>\n`, ...parameters(tool)]),
+      `</function>${alone || !parallel ? '\n</tool_call>' : ''}`,
+    ),
 };
 
 /** Reads one parameter after its `<`, and returns it as a field in JSON. */
@@ -51,14 +53,28 @@ function* parameter(input: Incoming, kinds: ReadonlyMap<string, readonly string[
   if (!(yield* input.literal('parameter='))) return undefined;
   const key = yield* input.all(/[^>\n]/);
   if (!(yield* input.literal('>'))) return undefined;
+  const types = kinds.get(key) ?? ['string'],
+    value = types.includes('string') ? yield* mixedValue(input, types) : yield* jsonValue(input);
+  return value === undefined ? undefined : `${JSON.stringify(key)}: ${value}`;
+}
+
+/** Reads a value that is no string: one in it may hold what ends a parameter. */
+function* jsonValue(input: Incoming): Reading<string | undefined> {
+  yield* input.space();
+  const text = yield* jsonText(input);
+  yield* input.space();
+  return (yield* input.literal('</parameter>')) ? text : undefined;
+}
+
+/** Reads a value that may be a string, as JSON where it is written as another of the types. */
+function* mixedValue(input: Incoming, types: readonly string[]): Reading<string | undefined> {
   let text = '';
   if ((yield* input.until(['</parameter>'], (part) => (text += part))) === undefined) return undefined;
   text = text.replace(/^\n/, '').replace(/\n$/, '');
-  const value = parsed(text),
-    types = kinds.get(key) ?? ['string'],
-    other = value !== undefined && (!types.includes('string') || types.includes(typeOf(value)));
-  if (other && typeof value !== 'string') return `${JSON.stringify(key)}: ${text.trim()}`;
-  return types.includes('string') ? `${JSON.stringify(key)}: ${JSON.stringify(text)}` : undefined;
+  const value = parsed(text);
+  return value !== undefined && typeof value !== 'string' && types.includes(typeOf(value))
+    ? text.trim()
+    : JSON.stringify(text);
 }
 
 /** Returns the types that each parameter of a function may have. */
@@ -88,7 +104,7 @@ function leaves(schema: Schema, root: Schema, where: string): readonly Schema[] 
   for (let one = waiting.pop(); one !== undefined; one = waiting.pop()) {
     const { $ref, type } = one;
     if ($ref !== undefined) {
-      if (!followed.has($ref)) waiting.push(referred(root, $ref, where));
+      if (!followed.has($ref)) waiting.push(schemaAt(root, $ref, where));
       followed.add($ref);
       continue;
     }
@@ -101,22 +117,19 @@ function leaves(schema: Schema, root: Schema, where: string): readonly Schema[] 
 }
 
 /** The parameters of a call, in the order of the schema. */
-function parameters(tool: ToolFunction): AnswerStructure {
+function parameters(tool: ToolFunction): readonly AnswerStructure[] {
   const root = parametersOf(tool) as Schema,
-    schema = objectSchema(root, tool.name),
-    elements = propertiesOf(schema, tool.name).map(([name, one, required]): AnswerStructure => {
-      if (/[>\n]/.test(name))
-        throw new KvError(
-          tool.name,
-          `the format qwen3-coder of this model cannot write a parameter ${JSON.stringify(name.slice(0, 60))}`,
-        );
-      const own = tag(`<parameter=${name}>\n`, parameterValue(one, root, `${tool.name}.${name}`), '\n</parameter>\n');
-      return required ? own : { type: 'or', elements: [own, NOTHING] };
-    });
-  return elements.length === 0 ? NOTHING : { type: 'sequence', elements };
+    schema = objectSchema(root, tool.name);
+  return propertiesOf(schema, tool.name).map(([name, one, required]): AnswerStructure => {
+    if (/[>\n]/.test(name))
+      throw new KvError(
+        tool.name,
+        `the format qwen3-coder of this model cannot write a parameter ${JSON.stringify(name.slice(0, 60))}`,
+      );
+    const own = tag(`<parameter=${name}>\n`, parameterValue(one, root, `${tool.name}.${name}`), '\n</parameter>\n');
+    return required ? own : optional(own);
+  });
 }
-
-const NOTHING: AnswerStructure = { type: 'grammar', grammar: 'root ::= ""' };
 
 /** A parameter's value: a string as it is, others as JSON. */
 function parameterValue(schema: Schema, root: Schema, where: string): AnswerStructure {

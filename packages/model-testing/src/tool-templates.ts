@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { fixture } from '@kv/model-testing/fixture';
+import { fixture } from './fixture.ts';
 
 /** A chat template that writes calls: its source, and what an answer ends with. */
 export interface ToolTemplate {
