@@ -45,33 +45,37 @@ export function schemaGrammar(schema: unknown): string {
   const json = new JsonText(),
     reader = new SchemaReader(schema, json),
     root = reader.node(schema, 'schema');
-  return grammarText(json, root);
+  return grammarText(json, sequence(json.space, root));
 }
 
 /** Returns a grammar of any JSON object. */
 export function objectGrammar(): string {
   const json = new JsonText();
-  return grammarText(json, json.object);
+  return grammarText(json, sequence(json.space, json.object));
 }
 
-function grammarText(json: JsonText, value: Node): string {
-  const start = json.space,
-    rules = finite(new Map([['root', sequence(start, value)], ...json.rules]));
+/** Writes a grammar of texts, and the rules that they need. @throws KvError for one that would take too long to compile */
+export function grammarText(json: JsonText, value: Node): string {
+  const rules = finite(new Map([['root', value], ...json.rules]));
   if (!rules.has('root')) throw new KvError('schema', 'expected a schema that some finite value fits, got one that none does');
   expectWork(rules);
   return ebnf(rules);
 }
 
-class SchemaReader {
+/** Reads a schema into the rules of a grammar. */
+export class SchemaReader {
   readonly #root: unknown;
   readonly #json: JsonText;
   /** References that lead to each other with nothing between. */
   #open: readonly string[] = [];
-  #objects = 0;
+  readonly #first: number;
+  #objects: number;
 
-  constructor(root: unknown, json: JsonText) {
+  /** @param first number of its first rule, beyond those of other schemas in the same grammar */
+  constructor(root: unknown, json: JsonText, first = 0) {
     this.#root = root;
     this.#json = json;
+    this.#first = this.#objects = first;
   }
 
   /** Returns the values of a schema. @param at its place, for errors */
@@ -276,7 +280,7 @@ class SchemaReader {
   /** Returns a rule's name: a number for each text of a kind, in the order in which they come. */
   #named(kind: string, text: string): string {
     const key = `${kind} ${text}`;
-    this.#numbers.set(key, this.#numbers.get(key) ?? this.#numbers.size);
+    this.#numbers.set(key, this.#numbers.get(key) ?? this.#first + this.#numbers.size);
     return `${kind}-${this.#numbers.get(key)}`;
   }
   readonly #numbers = new Map<string, number>();
