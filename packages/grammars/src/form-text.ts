@@ -17,9 +17,15 @@ export function formText(form: AnswerForm): FormText {
     case 'schema':
       return { is: 'ebnf', text: schemaGrammar(form.schema) };
     case 'structure':
-      return { is: 'structure', text: JSON.stringify({ type: 'structural_tag', format: withGrammars(form.structure) }) };
+      return {
+        is: 'structure',
+        text: JSON.stringify({ type: 'structural_tag', format: withGrammars(form.structure) }),
+      };
     default:
-      throw new KvError('form', `expected kind json, schema or structure, got ${JSON.stringify((form as { kind?: unknown }).kind)}`);
+      throw new KvError(
+        'form',
+        `expected kind json, schema or structure, got ${JSON.stringify((form as { kind?: unknown }).kind)}`,
+      );
   }
 }
 
