@@ -197,7 +197,7 @@ describe('refusals', () => {
     [{ prompt: 'a', n: 0 }, 400, 'n'],
     [{ prompt: 'a', stop: [1] }, 400, 'stop'],
     [{ prompt: 'a', stream_options: { other: 1 } }, 400, 'stream_options.other'],
-    [{ prompt: 'a', frequency_penalty: 0.5 }, 400, 'frequency_penalty'],
+    [{ prompt: 'a', frequency_penalty: 3 }, 400, 'frequency_penalty'],
     [{ prompt: 'a', suffix: 'b' }, 400, 'suffix'],
     [{ prompt: [] }, 400, 'prompt'],
     [{ prompt: [1, 'a'] }, 400, 'prompt'],
