@@ -7,7 +7,7 @@ import { CacheMemory } from './cache-memory.ts';
 import { Channel } from './channel.ts';
 import { JobQueues } from './job-queues.ts';
 import type { Job, JobEvent, SchedulerObserver, SchedulerOptions, SequenceRequest } from './job.ts';
-import { unreadEventBytes } from './memory-estimate.ts';
+import { samplerBytes, unreadEventBytes } from './memory-estimate.ts';
 import { answerTooLarge, closing, queueFull, readerTooSlow, timedOut } from './refusals.ts';
 import { RequestMemory } from './request-memory.ts';
 
@@ -59,7 +59,7 @@ export class Scheduler {
       events = new Channel<JobEvent>();
     const jobs = all.map((request, index): Job => {
       const need = this.caches.needOf(request),
-        unreadBytes = unreadEventBytes(request, ahead);
+        unreadBytes = unreadEventBytes(request, ahead) + samplerBytes(request);
       if (unreadBytes > requestLimit) throw answerTooLarge(unreadBytes, requestLimit);
       if (request.n > running)
         throw new Refusal(`'n' must be at most ${running} here, got ${request.n}`, { param: 'n' });
