@@ -52,7 +52,7 @@ async function carried(options) {
   let [most, held] = [0, 0];
   const watch = setInterval(() => {
     most = Math.max(most, server.prompts.answering);
-    held = Math.max(held, server.memory.sequences + server.memory.prefixes + server.memory.scratch);
+    held = Math.max(held, server.memory.sequences + server.memory.conversations + server.memory.scratch);
   }, 1);
   const started = performance.now(),
     statuses = await Promise.all(

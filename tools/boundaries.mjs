@@ -35,7 +35,7 @@ export const rules = [
     {
       path: '^(packages/[^/]+)/src/',
       pathNot:
-        '^packages/(core|laws|checkpoints|engine|engine-onnx|engine-testing|engine-wasm|models|page|policies|engine-webgpu|evaluation|model-testing|server|create-app)/',
+        '^packages/(core|laws|checkpoints|engine|engine-onnx|engine-testing|engine-wasm|models|page|policies|engine-webgpu|evaluation|grammars|model-testing|server|create-app)/',
     },
     { path: workspace, pathNot: ['^packages/core/', '^$1/'] },
   ),
@@ -53,9 +53,21 @@ export const rules = [
   ),
   rule(
     'engine-sees-core-checkpoints-and-policies',
-    'engine imports no other package of the workspace than core, cpu, checkpoints and policies, which reads texts.',
+    'engine imports no other package of the workspace than core, cpu, checkpoints, policies, which reads texts, and grammars.',
     { path: '^packages/engine/src/' },
-    { path: workspace, pathNot: '^packages/(core|cpu|checkpoints|engine|policies)/' },
+    { path: workspace, pathNot: '^packages/(core|cpu|checkpoints|engine|policies|grammars)/' },
+  ),
+  rule(
+    'grammars-see-core-and-checkpoints',
+    'grammars, which have no engine, import no other package of the workspace than core and checkpoints.',
+    { path: '^packages/grammars/src/' },
+    { path: workspace, pathNot: '^packages/(core|checkpoints|grammars)/' },
+  ),
+  rule(
+    'grammars-on-demand',
+    'engine imports grammars where an answer must follow one: import(), or types.',
+    { path: '^packages/engine/src/' },
+    { path: '^packages/grammars/', dynamic: false, dependencyTypesNot: ['type-only'] },
   ),
   rule(
     'engines-see-engine',
@@ -77,9 +89,9 @@ export const rules = [
   ),
   rule(
     'server-sees-core-engine-and-models',
-    'server imports no other package of the workspace than core, engine and models.',
+    'server imports no other package of the workspace than core, engine, grammars and models.',
     { path: '^packages/server/src/' },
-    { path: workspace, pathNot: '^packages/(core|engine|models|server)/' },
+    { path: workspace, pathNot: '^packages/(core|engine|grammars|models|server)/' },
   ),
   rule(
     'engine-webgpu-sees-gpu-too',

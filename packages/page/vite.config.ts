@@ -1,13 +1,13 @@
 import { fileURLToPath } from 'node:url';
 import { defineConfig, type UserConfig } from 'vite';
 
-/** What only Node reaches. */
+/** What only Node reaches, and grammars, which are larger than all the rest. */
 const absent = fileURLToPath(new URL('src/absent.ts', import.meta.url));
 
 const config: UserConfig = defineConfig({
   resolve: {
     conditions: ['@kv/source', 'module', 'browser'],
-    alias: { webgpu: absent, '@kv/engine-onnx': absent },
+    alias: { webgpu: absent, '@kv/engine-onnx': absent, '@kv/grammars': absent },
   },
   build: {
     target: 'es2022',

@@ -81,6 +81,7 @@ const blocks = {
       prefixStore: ['@kv/engine', 'PREFIX_STORE'],
       server: ['@kv/server', 'SERVER'],
       limits: ['@kv/server', 'LIMITS'],
+      conversations: ['@kv/server', 'CONVERSATIONS'],
     }).map(([name, [from, schema]]) => [
       `options-${name}`,
       (all) =>

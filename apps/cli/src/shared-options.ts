@@ -1,4 +1,4 @@
-import { flag, KvError, maybe } from '@kv/core';
+import { flag, KvError, maybe, text } from '@kv/core';
 import type { Option } from '@kv/core';
 import { schemas } from '@kv/engine';
 import type { SamplerOptions } from '@kv/models';
@@ -9,6 +9,16 @@ import { modelOption } from './model-source.ts';
 
 /** Defines a flag without a value. */
 export const on = (says: string): Option<true | undefined> => maybe(flag(false, says)) as Option<true | undefined>;
+
+/** The option `--chat-template`, which `withModel` reads. */
+export const chatTemplateOption = maybe(
+  text(
+    '',
+    'a file',
+    "A chat template in Jinja, in place of the model's own, such as one that writes calls of functions.",
+  ),
+  "the model's own",
+);
 
 /** Sampling options; greedy by default. */
 export const sampled = {

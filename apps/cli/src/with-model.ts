@@ -6,11 +6,14 @@ import type { Closable } from './device.ts';
 import { chooseCpuEngine, chooseEngine, openCpuRuntime, openRuntime } from './engine.ts';
 import { withFlagNames } from './flags.ts';
 import { resolveModel } from './model-source.ts';
+import { readText } from './run/questions.ts';
 import type { Terminal } from './terminal.ts';
 
 interface ModelFlags {
   readonly model: string;
   readonly cache?: CacheForm | undefined;
+  /** A file with a chat template. */
+  readonly chatTemplate?: string | undefined;
   /** Saved caches, which have a form of their own. */
   readonly load?: string | undefined;
   readonly loadCache?: string | undefined;
@@ -67,10 +70,11 @@ async function loaded<M extends RunningModel>(
   path: string,
   runtime: Runtime<M>,
   command: Command,
-  { stderr, signal }: Terminal,
+  { stderr, signal, cwd }: Terminal,
 ): Promise<Model & M> {
-  const { cache, load, loadCache } = command.opts<ModelFlags>(),
-    model = await withFlagNames(command, () => loadModel(path, { runtime, cache, signal }));
+  const { cache, chatTemplate: file, load, loadCache } = command.opts<ModelFlags>(),
+    chatTemplate = file === undefined ? undefined : readText(file, cwd),
+    model = await withFlagNames(command, () => loadModel(path, { runtime, cache, chatTemplate, signal }));
   if (load === undefined && loadCache === undefined) stderr.write(engineText(model));
   return model;
 }

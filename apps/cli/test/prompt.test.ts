@@ -57,6 +57,24 @@ it('a text is a turn of the chat template where there is one, ids and --raw are 
   ]).toEqual([turn, turn, 6, 3, 6]);
 });
 
+it('a chat template of a file stands in for the own one of the model, or for none', async () => {
+  writeFileSync(join(cwd, 'own.jinja'), '{% for m in messages %}<<{{ m.content }}>>{% endfor %}');
+  const turn = Buffer.byteLength('<<Hello>>');
+  expect([
+    await read(templated, ['Hello', '--chat-template', 'own.jinja']),
+    await read(plain, ['Hello', '--chat-template', 'own.jinja']),
+    await read(plain, ['Hello', '--chat-template', 'own.jinja', '--raw']),
+  ]).toEqual([turn, turn, 6]);
+  writeFileSync(join(cwd, 'bad.jinja'), '{% for');
+  for (const [file, sentence] of [
+    ['bad.jinja', '--chat-template: the chat template cannot be rendered'],
+    ['none.jinja', 'none.jinja: cannot be read'],
+  ])
+    expect((await kv(['run', '--model', plain, 'Hello', '--chat-template', file!], { cwd })).stderr).toContain(
+      sentence,
+    );
+});
+
 it('variables reach the chat template, as pairs and as JSON, and nothing else takes them', async () => {
   const own = writeTinyModel(join(cwd, 'thinking'));
   writeFileSync(

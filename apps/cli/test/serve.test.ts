@@ -53,6 +53,7 @@ describe('kv serve', () => {
     [['--policy', 'snapkv'], 'budget'],
     [['--pieces', '@unknown/nothing'], '@unknown/nothing: expected an installed package'],
     [['--api-key-file', 'missing'], 'missing'],
+    [['--conversations', '/dev/null/here'], 'conversations: expected a folder that this process may read and write'],
   ])('%j is one sentence', async (args, says) => {
     const { code, stderr } = await kv(['serve', '--port', '0', '--device', 'cpu', ...args]);
     expect(code).toBe(2);

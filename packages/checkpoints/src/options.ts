@@ -1,4 +1,4 @@
-import { value } from '@kv/core';
+import { maybe, text, value } from '@kv/core';
 import type { OptionValues } from '@kv/core';
 import { DOWNLOAD } from './read/download.ts';
 import type { FileBlob } from './read/source.ts';
@@ -14,6 +14,7 @@ export const OPEN = {
     ),
     otherwise: 'each is asked for',
   },
+  chatTemplate: maybe(text('', 'Jinja', 'Source of a chat template.'), "the checkpoint's own"),
   ...DOWNLOAD,
 };
 /** Options of `openCheckpoint`. With the files themselves, the model's name is that of the .gguf file, or any other. */

@@ -128,6 +128,20 @@ describe('special tokens', () => {
     expect([tokenizer.decode(all.ids), tokenizer.decode(all.ids, { special: true })]).toEqual(['Alice', '<s>Alice']);
   });
 
+  test('are written out by name, and by a copy of a decoder that leaves them out', () => {
+    const tokenizer = load('data/models/retriever-1.3m/tokenizer.json'),
+      { ids } = tokenizer.encode('<s>a</s>b', { special: false });
+    expect(tokenizer.decode(ids, { special: ['</s>', 'none'] })).toBe('a</s>b');
+    expect(tokenizer.decode(ids, { special: [] })).toBe('ab');
+    const plain = tokenizer.streamDecoder(),
+      said = (decoder: typeof plain): string => ids.map((id) => decoder.push(id)).join('') + decoder.end();
+    expect([
+      said(plain.fork({ special: ['<s>'] })),
+      said(plain.fork({ special: ['<s>'] }).fork()),
+      said(plain),
+    ]).toEqual(['<s>ab', '<s>ab', 'ab']);
+  });
+
   test('are not added where the post-processor adds none, whatever the configuration says', () => {
     expect(load('data/goldens/llama/tokenizer.json').encode('Tom').ids).not.toContain(0);
   });

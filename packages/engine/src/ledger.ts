@@ -75,6 +75,12 @@ export class Ledger {
     return [...this.#entries.keys()];
   }
 
+  /** Begins peaks again, at the bytes as they are now. */
+  forgetPeaks(): void {
+    for (const entry of this.#entries.values()) entry.peak = entry.live;
+    [this.#peak, this.#peakAllocated] = [this.#live, this.#allocated];
+  }
+
   /** Records the bytes as they are now, for `weight` tokens or seconds. */
   sample(phase: LedgerPhase, weight = 1): void {
     const sample = this.#samples[phase];

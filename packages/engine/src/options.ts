@@ -2,6 +2,7 @@ import { count, flag, maybe, number, object, oneOf, required, text, texts, value
 import { budgetOption, formNames, policyOption } from '@kv/core/engine';
 import type { Backend, Option, OptionValues, Policy } from '@kv/core';
 import type { CacheForm } from './cache/form.ts';
+import { PROTECT } from './generate/protect.ts';
 import type { HostEngine } from './host/decoder.ts';
 import type { Observer } from './memory/observer.ts';
 import { misreadVariables, readVariables, type ChatMessage, type TemplateVariables } from '@kv/checkpoints';
@@ -13,6 +14,8 @@ export { SAMPLING };
 
 const isMessages = (x: unknown): x is readonly ChatMessage[] =>
   Array.isArray(x) && x.length > 0 && x.every((m) => typeof m === 'object' && m !== null && typeof m.role === 'string');
+const isSchema = (x: unknown): x is object | boolean =>
+  typeof x === 'boolean' || (typeof x === 'object' && x !== null && !Array.isArray(x));
 const isList = (x: unknown): x is readonly number[] => Array.isArray(x);
 
 const budget = budgetOption(
@@ -112,7 +115,13 @@ export const GENERATE = {
     'What evictions leave while tokens are generated, as `budget`; a share is of all tokens so far.',
     'the slots or bytes of `budget`',
   ),
+  protect: PROTECT,
   block,
+  schema: value(
+    'a JSON schema',
+    'The answer is JSON that fits this schema, or its beginning where `maxNewTokens` or a stop text ends it; or `grammar`.',
+    isSchema,
+  ),
   logits: whole(
     0,
     'rows',
@@ -203,6 +212,7 @@ export const LOAD_CACHE = {
   backend,
   cache: { ...CACHE, otherwise: 'the form that it was saved in, where the engine has it' },
   window: { ...SEQUENCE.window, otherwise: 'the window that the sequence had' },
+  mostOperations: SEQUENCE.mostOperations,
 };
 
 /** Options of `createPrefixStore`. */

@@ -1,8 +1,22 @@
-export { architectures, chatIds, renderedAfter, renderedIds } from '@kv/checkpoints';
+export {
+  answersOf,
+  architectures,
+  chatIds,
+  expectRead,
+  promptRoles,
+  renderedAfter,
+  renderedIds,
+  roleRanges,
+  templateMessages,
+  toolFormatOf,
+  unreadVariables,
+} from '@kv/checkpoints';
 export type {
+  AnswerFormat,
   AnswerPart,
   AnswerReader,
   AnswerStructure,
+  AnswerTag,
   Architecture,
   ArchitectureName,
   AttentionConfig,
@@ -10,6 +24,7 @@ export type {
   ChatMessage,
   ChatOptions,
   ChatTemplate,
+  DecoderOptions,
   DownloadOptions,
   EncodeOptions,
   TokenEncoding,
@@ -17,6 +32,7 @@ export type {
   Mixer,
   ModelConfig,
   OpenOptions,
+  PromptRole,
   RenderedChat,
   RopeConfig,
   ShortConvolution,
@@ -34,6 +50,7 @@ export {
   decode,
   freeObservations,
   generate,
+  answerGrammar,
   greedy,
   hostRuntime,
   loadCache,
@@ -42,6 +59,7 @@ export {
   slotScores,
 } from '@kv/engine';
 export type {
+  AnswerForm,
   Bytes,
   CacheForm,
   CacheUsage,
@@ -75,6 +93,7 @@ export type {
   PrefillPartsOptions,
   PrefixOptions,
   PrefixStore,
+  Protected,
   Report,
   RunningModel,
   Runtime,

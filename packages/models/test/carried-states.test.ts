@@ -1,18 +1,9 @@
 import { certificates } from '@kv/certificates';
-import { referenceEngine, slotModel, stateBytes, commonHeads } from '@kv/engine';
+import { referenceEngine, longestPrefix, slotModel, snapshotsOfPrefix, stateBytes, commonHeads } from '@kv/engine';
 import { fixture } from '@kv/model-testing/fixture';
 import { relative } from '@kv/engine-testing/run';
 import { describe, expect, test } from 'vitest';
-import {
-  cpuRuntime,
-  createPrefixStore,
-  generate,
-  loadCache,
-  loadModel,
-  saveCache,
-  Sequence,
-  type Model,
-} from '../src/index.ts';
+import { cpuRuntime, generate, loadCache, loadModel, saveCache, Sequence, type Model } from '../src/index.ts';
 
 /**
  * Numbers of each state, by model. Two layers keep slots, the others a state: 2 columns of 32 channels of a short
@@ -169,31 +160,36 @@ describe.each(Object.entries(sizes))('%s', (NAME, numbers) => {
   });
 
   test('a prefix is restored exactly or is none: prompts read in parts give the same, to the bit, as without the store', async () => {
-    const store = createPrefixStore(model, { maxBytes: 1e9 }),
-      part = 4,
-      shared = ids(30, 1);
+    const part = 4,
+      shared = ids(30, 1),
+      kept: { sequence: Sequence; inParts: number }[] = [];
+    const begin = (prompt: readonly number[]): { begun: Sequence; taken: number } => {
+      const found = longestPrefix(kept, prompt, part);
+      return found
+        ? { begun: found.of.sequence.fork(found.shared), taken: found.shared }
+        : { begun: new Sequence(model, undefined, { snapshots: snapshotsOfPrefix }), taken: 0 };
+    };
+    const keep = (sequence: Sequence): void => void kept.push({ sequence, inParts: sequence.progress.promptLength });
     const read = async (sequence: Sequence, prompt: readonly number[]): Promise<Sequence> => {
       for await (const _ of sequence.prefillParts(prompt.slice(sequence.progress.length), { part }));
       return sequence;
     };
-    store.keep(await read(store.begin(shared, part), shared), part);
+    keep(await read(begin(shared).begun, shared));
     let reused = 0;
     for (const prompt of [[...shared, ...ids(7, 2)], [...shared.slice(0, 19), 9, 8, 7, 6], shared, ids(12, 40)]) {
-      const begun = store.begin(prompt, part),
-        taken = store.counts.reused - reused,
+      const { begun, taken } = begin(prompt),
         control = await read(new Sequence(model), prompt);
-      reused = store.counts.reused;
+      reused += taken;
       expect(taken % part).toBe(0);
       expect(begun.progress.length).toBe(taken);
       await read(begun, prompt);
       expect(await begun.logits()).toEqual(await control.logits());
       expect(await carriedOf(begun)).toEqual(await carriedOf(control));
       control.destroy();
-      store.keep(begun, part);
+      keep(begun);
     }
     expect(reused).toBe(28 + 16 + 28 + 0);
-    store.destroy();
-    expect(store.bytes).toBe(0);
+    for (const { sequence } of kept) sequence.destroy();
   });
 
   describe('a saved cache', () => {

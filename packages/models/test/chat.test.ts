@@ -198,6 +198,28 @@ describe('turns', () => {
   });
 });
 
+describe('a chat template that is given', () => {
+  it('stands in for that of the checkpoint, with its special tokens, and is parsed once', async () => {
+    const at = withTemplate(join(folder(), 'own'), '{% for m in messages %}own {{ m.content }}{% endfor %}'),
+      given = await loadModel(at, {
+        chatTemplate: '{{ bos_token }}{% for m in messages %}given {{ m.content }}{% endfor %}',
+      });
+    expect(given.chatTemplate!()!([{ role: 'user', content: 'a' }])).toMatch(/^(<s>)?given a$/);
+    expect(given.chatTemplate!()).toBe(given.chatTemplate!());
+    given.destroy?.();
+    await expect(loadModel(at, { chatTemplate: '{% for' })).rejects.toThrow(
+      'chatTemplate: the chat template cannot be rendered',
+    );
+    await expect(loadModel(at, { chatTemplate: 7 as never })).rejects.toThrow(
+      'chatTemplate: must be the source of a chat template, got 7',
+    );
+  });
+  it('serves a model without one', async () => {
+    const plain = await loadModel('embedded', { chatTemplate: '{% for m in messages %}{{ m.content }}{% endfor %}' });
+    expect(plain.chatTemplate!()!([{ role: 'user', content: 'a' }])).toBe('a');
+  });
+});
+
 describe('variables of a chat template', () => {
   const source =
     '{% for m in messages %}[{{ m.role }}{% if enable_thinking is defined and not enable_thinking %} at once{% endif %}] {{ m.content }}{{ note }}{% endfor %}';

@@ -117,8 +117,7 @@ describe('a piece that states more operations than may be done at once', () => {
       [1, 2, 3, 4, 5],
       [6, 7, 8, 9],
     ]) {
-      const begun = store.begin(ids, 1); // with a stored prefix, and with none
-      await begun.prefill(ids.slice(begun.progress.length));
+      const begun = await store.sequence(ids); // with a stored prefix, and with none
       await expect(begun.evict(policy, 1)).rejects.toThrow('expected at most 9 operations at once, got ');
       begun.destroy();
     }

@@ -3,7 +3,15 @@ import { certificates } from '@kv/certificates';
 import { matrixOf, denseRows, type Weights } from '@kv/checkpoints';
 import { compose, KvError, type Policy } from '@kv/core';
 import { compile } from '@kv/core/engine';
-import { hostRuntime, referenceEngine, slotModel, stepTogether, type RunningHostModel, type Runtime } from '@kv/engine';
+import {
+  hostRuntime,
+  longestPrefix,
+  referenceEngine,
+  slotModel,
+  stepTogether,
+  type RunningHostModel,
+  type Runtime,
+} from '@kv/engine';
 import { relative } from '@kv/engine-testing/run';
 import { fixture } from '@kv/model-testing/fixture';
 import { reference, referenceJson } from '@kv/model-testing/reference';
@@ -14,7 +22,6 @@ import { topK } from '@kv/selectors-top-k';
 import { describe, expect, test } from 'vitest';
 import {
   cpuRuntime,
-  createPrefixStore,
   generate,
   loadCache,
   loadModel,
@@ -202,17 +209,14 @@ describe('a model of which two layers keep slots and two read them', () => {
       for (const sequence of alone) await sequence.step(id);
     }
     for (const [i, sequence] of together.entries()) expect(await sequence.logits()).toEqual(await alone[i].logits());
-    const store = createPrefixStore(model, { maxBytes: 1e9 }),
-      read = async (sequence: Sequence): Promise<Sequence> => {
-        for await (const _ of sequence.prefillParts(prompts[0].slice(sequence.progress.length), { part: 8 }));
-        return sequence;
-      };
+    const read = async (sequence: Sequence): Promise<Sequence> => {
+      for await (const _ of sequence.prefillParts(prompts[0].slice(sequence.progress.length), { part: 8 }));
+      return sequence;
+    };
     const first = await read(new Sequence(model));
-    store.keep(first, 8);
-    const second = store.begin(prompts[0], 8);
+    const second = first.fork(longestPrefix([{ sequence: first, inParts: 40 }], prompts[0], 8)?.shared);
     expect(second.progress.length).toBe(32);
     expect(await (await read(second)).logits()).toEqual(await first.logits());
-    store.destroy();
     for (const each of [...together, ...alone, first, second]) each.destroy();
   });
 

@@ -1,5 +1,6 @@
 export { createServer } from './server.ts';
 export type { Server } from './server.ts';
-export { DRAWS, LIMITS, SERVER } from './options.ts';
-export type { Limits, ServerOptions } from './options.ts';
+export { CONVERSATIONS, DRAWS, LIMITS, SERVER } from './options.ts';
+export type { ConversationsFolder, Limits, ServerOptions } from './options.ts';
 export { readKeys } from './http/keys.ts';
+export type { ConversationStore } from './run/conversation-store.ts';

@@ -1,8 +1,10 @@
-import { callback, count, flag, maybe, number, object, required, text, value, whole } from '@kv/core';
+import { callback, count, flag, list, maybe, number, object, oneOf, required, text, value, whole } from '@kv/core';
 import type { OptionValues, Option, Registry } from '@kv/core';
 import { schemas } from '@kv/engine';
-import type { Model } from '@kv/models';
+import { promptRoles } from '@kv/models';
+import type { Model, PromptRole } from '@kv/models';
 import type { DestinationStream } from 'pino';
+import type { ConversationStore } from './run/conversation-store.ts';
 
 const { CACHE, CHAT_TEMPLATE_KWARGS, GENERATE, SAMPLING } = schemas;
 const bytes = (fallback: number, says: string): Option<number> =>
@@ -31,6 +33,15 @@ export const LIMITS = {
   receiveMs: whole(30_000, 'milliseconds', 'In which a request must have come.'),
   requestMs: whole(600_000, 'milliseconds', 'The longest request in all.'),
 };
+/** Options of a folder of conversations. */
+export const CONVERSATIONS = {
+  folder: required(text('', 'a folder', 'Where caches of conversations are written after each answer.')),
+  bytes: bytes(2 ** 32, 'Bytes of all its files; those used least recently are deleted.'),
+  hours: number(168, 'How long a file stays that is not used.', { above: 0, of: 'hours' }),
+};
+/** A folder of conversations. */
+export interface ConversationsFolder extends OptionValues<typeof CONVERSATIONS> {}
+
 /** Limits of requests and readers. */
 export interface Limits extends OptionValues<typeof LIMITS> {}
 
@@ -60,7 +71,9 @@ export const DRAWS = {
 export const SERVER = {
   model: required(object<Model>('a loaded model', 'What answers.')),
   name: required(text('', 'a name', 'What /v1/models calls it.')),
-  memory: required(bytes(2 ** 31, 'Bytes of all caches, prefixes, scratch and requests; weights are not counted.')),
+  memory: required(
+    bytes(2 ** 31, 'Bytes of all caches, conversations, scratch and requests; weights are not counted.'),
+  ),
   ...POLICY,
   ...DRAWS,
   cache: { ...CACHE, otherwise: "the model's" },
@@ -68,8 +81,23 @@ export const SERVER = {
     ...CHAT_TEMPLATE_KWARGS,
     says: "Values of variables that the model's chat template reads, such as enable_thinking=false, unless a request's chat_template_kwargs say otherwise.",
   },
+  protect: maybe(
+    list<PromptRole>(
+      oneOf(promptRoles, 'system', 'A part of a conversation.'),
+      ['system'],
+      "Parts that no eviction drops of any conversation: what stands before its first turn, its tools, its first user's message; they count within the budget. A request names more in kv: { protect }.",
+    ),
+    'nothing more than the policy keeps',
+  ),
   fixedPolicy: flag(false, `Refuse requests that ask for another ${Object.keys(POLICY).join(', ')}.`),
   registry: required(object<Registry>('a registry such as `catalogue`', 'What policies of requests may name.')),
+  conversations: {
+    ...object<ConversationsFolder | ConversationStore>(
+      'a folder with its bounds, or a store with get, put and delete',
+      'Where conversations go on from when memory had no room for them, or the server was started again.',
+    ),
+    otherwise: 'they are read again',
+  },
   keys: {
     ...value('keys', 'Of which every request must bring one.', (x): x is readonly string[] => Array.isArray(x)),
     otherwise: 'only loopback is listened on',

@@ -3,12 +3,15 @@ import { Readable } from 'node:stream';
 import { KvError, parsePolicy } from '@kv/core';
 import { settleOwn } from '@kv/core/engine';
 import { expectBias, formOf, headDims, samplingOf, stateBytes, tokenBytes } from '@kv/engine';
+import { grammarsOf } from '@kv/grammars';
+import { expectRead } from '@kv/models';
 import type { CacheForm, Model } from '@kv/models';
 import Fastify, { LogController } from 'fastify';
 import type { FastifyBaseLogger, FastifyReply, FastifyRequest } from 'fastify';
 import pino from 'pino';
 import { LIMITS, SERVER } from './options.ts';
 import type { ServerOptions } from './options.ts';
+import { AnswerShapes } from './protocol/answer-shape.ts';
 import type { Protocol } from './protocol/protocol.ts';
 import { clientRegistry, expectModel, sequencePolicyOf } from './protocol/request.ts';
 import { Refusal } from './protocol/refusal.ts';
@@ -18,9 +21,10 @@ import { completions } from './protocols/completions/completions.ts';
 import { Answers } from './http/answers.ts';
 import { goneSignal } from './http/disconnect-signal.ts';
 import { keyCheck } from './http/keys.ts';
-import { createMetrics, memoryOf } from './http/metrics.ts';
+import { conversationsOf, createMetrics, memoryOf } from './http/metrics.ts';
 import { PAGE, PAGE_HEADERS } from './http/page.ts';
 import { answerErrors, expectHeaders, pathOf, readJson, refusalFor } from './http/requests.ts';
+import { storeOf } from './run/conversation-folder.ts';
 import { textBytes } from './run/memory-estimate.ts';
 import { Scheduler } from './run/scheduler.ts';
 
@@ -53,11 +57,8 @@ const OPEN = new Set([...Object.keys(PAGE), '/health']);
  * ```
  */
 export function createServer(options: ServerOptions): Server {
-  const { name, memory, budget, block, every, chatTemplateKwargs, fixedPolicy, keys, redact, ...given } = settleOwn(
-      'createServer',
-      SERVER,
-      options,
-    ),
+  const { name, memory, budget, block, every, chatTemplateKwargs, protect, fixedPolicy, keys, redact, ...given } =
+      settleOwn('createServer', SERVER, options),
     model = storedAs(given.model, given.cache),
     policy = typeof given.policy === 'string' ? parsePolicy(given.policy, given.registry) : given.policy,
     limits = settleOwn('limits', LIMITS, given.limits ?? {}),
@@ -72,13 +73,22 @@ export function createServer(options: ServerOptions): Server {
     given.log ?? pino.destination(1),
   );
   const metrics = createMetrics((cause) => log.error({ err: cause }, 'a request failed')),
-    scheduler = new Scheduler(model, { memory, queue, running, part, ahead, readerMs, requestMs }, metrics.observed),
+    scheduler = new Scheduler(
+      model,
+      { memory, queue, running, part, ahead, readerMs, requestMs, conversations: storeOf(given.conversations) },
+      {
+        ...metrics.observed,
+        storeFailed: (cause) => log.warn({ err: cause }, 'a stored conversation could not be used'),
+      },
+    ),
     defaults = {
       ...{ policy, budget, block, every, fixed: fixedPolicy, registry: clientRegistry(given.registry) },
       sampling: samplingOf(given),
     };
   expectBias(given.logitBias, model.config.vocab);
-  if (chatTemplateKwargs && !model.chatTemplate?.())
+  const template = chatTemplateKwargs && model.chatTemplate?.();
+  if (template) expectRead(template, chatTemplateKwargs);
+  else if (chatTemplateKwargs)
     throw new KvError('chatTemplateKwargs', `expected a model with a chat template, got ${model.name}`);
   const reader = new TextReader(model.tokenizer),
     cache = {
@@ -179,6 +189,7 @@ export function createServer(options: ServerOptions): Server {
     cache,
     prompts: scheduler.counts,
     memory: memoryOf(scheduler),
+    conversations: conversationsOf(scheduler),
     weights: model.weightBytes,
   }));
   const listed = { id: name, object: 'model', created: Math.floor(Date.now() / 1000), owned_by: 'kv' };
@@ -189,7 +200,8 @@ export function createServer(options: ServerOptions): Server {
   });
 
   const answers = new Answers({
-    ...{ model, name, scheduler, defaults, limits, maxPromptTokens, reader, usual: chatTemplateKwargs },
+    ...{ model, name, scheduler, defaults, limits, maxPromptTokens, reader, usual: chatTemplateKwargs, roles: protect },
+    shapes: new AnswerShapes(model.chatTemplate?.(), grammarsOf(model)),
     firstToken: metrics.firstToken,
     waitForReader,
     letGo,

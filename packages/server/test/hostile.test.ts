@@ -36,7 +36,7 @@ describe('bodies and headers', () => {
       const { status, json } = await on.post('/v1/completions', body);
       expect([status, json.error.message]).toEqual([
         400,
-        'the body must have at most 32 lists and objects within one another',
+        'the body must have at most 64 lists and objects within one another',
       ]);
       expect(json.error).toEqual(error);
     }

@@ -82,5 +82,5 @@ test(`${REQUESTS} requests at ${CONNECTIONS} connections with faults mixed in`, 
   // with few requests, warm-up of the engine and the compiler hides the little that they take
   if (REQUESTS >= 1000) expect(resident[1] / resident[0]).toBeLessThan(1.05);
   await on.server.close();
-  expect(on.server.memory.prefixes).toBe(0);
+  expect(on.server.memory.conversations).toBe(0);
 });

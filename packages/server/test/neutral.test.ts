@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { NEUTRAL } from '../src/protocol/schema.ts';
-import { conversation } from '../src/protocol/conversation.ts';
 import type { ChatTemplate } from '@kv/models';
 import { embedded, frames, serve } from './serve.ts';
 import type { Serving } from './serve.ts';
@@ -105,7 +104,11 @@ describe('what is not honoured', () => {
     );
   });
   test.each([
-    [{ kv: { policy: 'snapkv' } }, 'kv', "'policy', 'budget', 'block', 'every' are fields of the request itself"],
+    [
+      { kv: { policy: 'snapkv' } },
+      'kv.policy',
+      "'policy', 'budget', 'block', 'every' are fields of the request itself",
+    ],
     [{ extra_body: { policy: 'snapkv' } }, 'extra_body', "'policy', 'budget', 'block'"],
     [{ web_search_options: {} }, 'web_search_options', 'is not supported'],
     [{ stream_options: { include_obfuscation: true } }, 'stream_options.include_obfuscation', 'must be false'],
@@ -167,29 +170,5 @@ describe('chat_template_kwargs', () => {
     await expect(serve({ chatTemplateKwargs: { pad: 'x' } })).rejects.toThrow(
       'chatTemplateKwargs: expected a model with a chat template, got ',
     );
-  });
-});
-
-describe('calls of tools in a conversation', () => {
-  const call = { id: 'call_1', function: { name: 'weather', arguments: '{"city": "Paris"}' } },
-    messages = [
-      user,
-      { role: 'assistant' as const, tool_calls: [call] },
-      { role: 'tool' as const, content: 'rain', tool_call_id: 'call_1' },
-    ] as unknown as Parameters<typeof conversation>[0]['messages'];
-  test('go to a template that writes them, arguments as an object', () => {
-    const said = conversation({ messages }, (all) => JSON.stringify(all));
-    expect(said[1]).toEqual({
-      role: 'assistant',
-      content: '',
-      tool_calls: [{ id: 'call_1', type: 'function', function: { name: 'weather', arguments: { city: 'Paris' } } }],
-    });
-    expect(said[2]).toEqual({ role: 'tool', content: 'rain', tool_call_id: 'call_1' });
-  });
-  test('are refused where the template would leave them out', () => {
-    const contents = (all: readonly { readonly content: string }[]): string =>
-      all.map(({ content }) => content).join('');
-    expect(() => conversation({ messages }, contents)).toThrow("'messages[1].tool_calls' is not supported");
-    expect(() => conversation({ messages: messages.slice(2) }, contents)).not.toThrow();
   });
 });

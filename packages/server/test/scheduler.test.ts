@@ -236,10 +236,10 @@ describe('one memory budget', () => {
     expect(cached(other)).toBeGreaterThanOrEqual(48);
     expect(again.json.choices).toEqual(first.json.choices);
     for (let i = 0; i < 10; i++) await ask(`${i} ${words(80, 5)}`);
-    expect(on.server.memory.prefixes + on.server.memory.promised).toBeLessThanOrEqual(on.server.memory.limit);
+    expect(on.server.memory.conversations + on.server.memory.promised).toBeLessThanOrEqual(on.server.memory.limit);
     expect(cached(await ask(`${system} a`))).toBe(0);
     await on.server.close();
-    expect([on.server.memory.prefixes, empty(on)]).toEqual([0, true]);
+    expect([on.server.memory.conversations, empty(on)]).toEqual([0, true]);
   });
 });
 

@@ -1,9 +1,9 @@
 import { KvError, maybe, text, texts } from '@kv/core';
 import type { ResolvedOptions } from '@kv/core';
-import { compile } from '@kv/core/engine';
+import { compile, isShare } from '@kv/core/engine';
 import { certificates, readConstants } from '@kv/certificates';
 import type { Certificates } from '@kv/certificates';
-import { generate } from '@kv/models';
+import { answerGrammar, generate } from '@kv/models';
 import { expectNamed, commonHeads } from '@kv/checkpoints';
 import { expectBias, recorder, samplingOf, schemas, slotModel } from '@kv/engine';
 import type { GenerateResult, Model } from '@kv/models';
@@ -14,6 +14,7 @@ import { withExamples } from '../help.ts';
 import { checkPolicyNamed, resolvePolicy } from '../policy/resolve-policy.ts';
 import { certificateLines } from '../run/certificate-lines.ts';
 import { decodingUnder, expectHeld } from '../run/decode-policy.ts';
+import { readSchema, unfinishedLine } from '../run/json-schema.ts';
 import { keptLine } from '../run/kept-line.ts';
 import { notesText } from '../run/notes.ts';
 import { whyText } from '../run/why.ts';
@@ -21,7 +22,7 @@ import { promptReader, withPrompt } from '../run/prompt.ts';
 import { remarks } from '../run/remarks.ts';
 import { answerQuestions, readText } from '../run/questions.ts';
 import { checkCacheFile } from '../save-cache.ts';
-import { cacheOption, expectDrawn, machineOptions, on, sampled } from '../shared-options.ts';
+import { cacheOption, chatTemplateOption, expectDrawn, machineOptions, on, sampled } from '../shared-options.ts';
 import { shownOn, type Terminal } from '../terminal.ts';
 import { withModel } from '../with-model.ts';
 
@@ -39,6 +40,7 @@ export const RUN = {
     "The prompt is a person's turn in the words of the model's chat template, which must be there (the default for a text where it is).",
   ),
   raw: on('The prompt as it stands, without a chat template.'),
+  chatTemplate: chatTemplateOption,
   chatTemplateKwargs: GENERATE.chatTemplateKwargs,
   document: maybe(text('', 'a file', 'A text that is read and compacted once, for every --question.')),
   question: texts('What follows the document, as it stands.'),
@@ -56,6 +58,10 @@ export const RUN = {
     "A name that 'kv pieces' lists, with options such as streaming(sinks=4); or a module that exports 'policy'.",
   ),
   budget: GENERATE.budget,
+  protect: {
+    ...schemas.PROTECT,
+    says: 'A text of the prompt that no eviction may drop, wherever it stands; it counts within the budget.',
+  },
   cache: cacheOption('--load-cache'),
   block: GENERATE.block,
   every: GENERATE.every,
@@ -64,6 +70,7 @@ export const RUN = {
   maxNewTokens: GENERATE.maxNewTokens,
   stop: GENERATE.stop,
   ...sampled,
+  jsonSchema: maybe(text('', 'a file', 'The answer is JSON that fits the JSON schema in this file.')),
   logits: maybe(GENERATE.logits),
   certify: on(
     'Print, after the text, what evictions dropped and views hid of the newest attention (with --json: `certificates`).',
@@ -72,7 +79,7 @@ export const RUN = {
   detail: on('With --why: also every token of it, by layer and KV head.'),
   constants: maybe(text('', 'a file', "With --certify: what 'kv calibrate' fitted, for the bounds of PSAW and ETF.")),
   json: on(
-    'Print one object {text, tokens, kept, levels, budget, budgetBytes, bytes, cache, times, policy, engine} instead of the text (over a document {answers, kept, levels, budget, budgetBytes, share, bytes, cache, policy}); levels, where slots are stored at some, from 0 (f32) to 4 (q4); share, of all tokens of the document.',
+    'Print one object {text, tokens, kept, levels, held, budget, raised, budgetBytes, bytes, cache, times, policy, engine} instead of the text (over a document {answers, kept, levels, held, budget, raised, budgetBytes, share, bytes, cache, policy}); kept, the positions that the last eviction kept, by layer and KV head; held, what the cache holds in the end (of a document before its questions): slots {kept, dropped}, tokens {fed, dropped}, bytes {live, peak}; raised, the slots that a share was raised to; levels, where slots are stored at some, from 0 (f32) to 4 (q4); share, of all tokens of the document.',
   ),
 };
 type RunOptions = ResolvedOptions<typeof RUN>;
@@ -103,6 +110,10 @@ export const runCommand = (terminal: Terminal): Command =>
     [
       'kv run --document book.txt --question Who? --question When? --policy outstandingSentences --budget 256',
       'the document is read and cut once',
+    ],
+    [
+      "kv run 'Ann is 30. Describe her as JSON.' --json-schema person.json",
+      'JSON that fits the schema in person.json, whatever the model',
     ],
     [
       'kv run --prompt-file p.txt --policy ./mine.mjs --budget 25% --json',
@@ -145,6 +156,7 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
           },
           cwd,
         );
+  const schema = options.jsonSchema === undefined ? undefined : readSchema(options.jsonSchema, cwd);
   checkCacheFile(saveCache, cwd);
   checkPolicyNamed(command);
   const named = await resolvePolicy(options.policy, { cwd }),
@@ -152,8 +164,9 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
     policy = recorded?.policy ?? named;
   // a saved cache may go on under its own policy and budget
   const under = loadCache === undefined ? await withFlagNames(command, () => decodingUnder(policy, options, cwd)) : {};
-  const decoding = { every, maxNewTokens, stop, ...samplingOf(options) },
-    keeping = { policy, budget: options.budget, block };
+  const drawing = { every, maxNewTokens, stop, ...samplingOf(options) },
+    protect = options.protect?.map((each) => ({ text: String(each) })),
+    keeping = { policy, budget: options.budget, protect, block };
   const looking = options.certify ? '--certify' : recorded && '--why',
     reason = looking
       ? `${looking} looks at attention and scores, which stay on a GPU`
@@ -161,6 +174,10 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
   await withModel(command, terminal, reason, async (model) => {
     await withFlagNames(command, () => expectBias(options.logitBias, model.config.vocab));
     if (loadCache === undefined) await withFlagNames(command, () => expectHeld(model, { ...keeping, ...under, every }));
+    const decoding = {
+      ...drawing,
+      ...(schema !== undefined && { grammar: await answerGrammar(model, { kind: 'schema', schema }) }),
+    };
     if (!read)
       return answerQuestions(
         model,
@@ -202,13 +219,15 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
       for (const asked of options.why ?? [])
         stdout.write(whyText(asked, recorded?.events ?? [], all, model, options.detail));
       terminal.stderr.write(
-        `${notesText(report.notes)}${keptLine(report, { read: ids.length, every })}\n${remarks(await generation, model.tokenizer.decode(ids), model, { model: options.model, raw: options.raw === true })}`,
+        `${notesText(report.notes)}${schema === undefined ? '' : unfinishedLine(report)}${keptLine(report, { read: ids.length, every, share: isShare(options.budget) ? options.budget : undefined })}\n${remarks(await generation, model.tokenizer.decode(ids), model, { model: options.model, raw: options.raw === true })}`,
       );
       return;
     }
     const generated = await generation;
     if (signal.aborted) return;
-    terminal.stderr.write(notesText(generated.report.notes));
+    terminal.stderr.write(
+      `${notesText(generated.report.notes)}${schema === undefined ? '' : unfinishedLine(generated.report)}`,
+    );
     stdout.write(`${JSON.stringify(asJson(generated, model.engine))}\n`);
   });
 }
@@ -224,7 +243,20 @@ const asJson = (
   {
     text,
     tokens,
-    report: { kept, levels, budget, budgetBytes, bytes, cache, times, policy, decodePolicy, certificates: found },
+    report: {
+      kept,
+      levels,
+      held,
+      budget,
+      raised,
+      budgetBytes,
+      bytes,
+      cache,
+      times,
+      policy,
+      decodePolicy,
+      certificates: found,
+    },
     logits,
   }: GenerateResult,
   engine: string,
@@ -233,7 +265,8 @@ const asJson = (
   tokens,
   kept,
   ...(levels && { levels }),
-  ...(budget !== undefined && { budget, budgetBytes }),
+  held,
+  ...(budget !== undefined && { budget, ...(raised !== undefined && { raised }), budgetBytes }),
   bytes,
   cache,
   times,

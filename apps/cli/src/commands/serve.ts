@@ -1,21 +1,21 @@
-import { basename } from 'node:path';
+import { basename, resolve } from 'node:path';
 import { KvError, maybe, text, texts, whole } from '@kv/core';
 import type { ResolvedOptions } from '@kv/core';
 import { compile, expectBudget } from '@kv/core/engine';
 import { samplingOf } from '@kv/engine';
 import type { Model } from '@kv/models';
 import { redact } from '@kv/scorers-sponsorship';
-import { createServer, DRAWS, LIMITS, readKeys, SERVER } from '@kv/server';
+import { CONVERSATIONS, createServer, DRAWS, LIMITS, readKeys, SERVER } from '@kv/server';
 import { Command } from 'commander';
 import { hostOnly } from '../engine.ts';
-import { sized, withFlags } from '../flags.ts';
+import { sized, withFlagNames, withFlags } from '../flags.ts';
 import { withExamples } from '../help.ts';
 import { catalogueWith } from '../policy/installed.ts';
 import { checkPolicyNamed, resolvePolicy } from '../policy/resolve-policy.ts';
 import { readText } from '../run/questions.ts';
 import { openKeyFile } from '../serve/key-file.ts';
 import { startLines, warningsOf } from '../serve/start-lines.ts';
-import { cacheOption, machineOptions, on } from '../shared-options.ts';
+import { cacheOption, chatTemplateOption, machineOptions, on } from '../shared-options.ts';
 import type { Terminal } from '../terminal.ts';
 import { withModel } from '../with-model.ts';
 
@@ -28,11 +28,23 @@ export const SERVE = {
   cache: cacheOption(),
   block: SERVER.block,
   every: SERVER.every,
+  chatTemplate: chatTemplateOption,
   chatTemplateKwargs: SERVER.chatTemplateKwargs,
   ...DRAWS,
   pieces: texts('A package whose pieces requests may name, besides the catalogue.'),
+  protect: SERVER.protect,
   fixedPolicy: on(SERVER.fixedPolicy.says),
   memory: { ...sized(SERVER.memory), required: false, default: 2 ** 31 },
+  conversations: maybe(
+    text(
+      '',
+      'a folder',
+      'Where conversations are written after each answer: they go on from there when memory had no room for them, or after a restart.',
+    ),
+    'those that memory has no room for are read again',
+  ),
+  conversationBytes: sized(CONVERSATIONS.bytes),
+  conversationHours: CONVERSATIONS.hours,
   queue: LIMITS.queue,
   running: LIMITS.running,
   maxNewTokens: LIMITS.maxNewTokens,
@@ -83,7 +95,7 @@ async function serve(options: ServeOptions, command: Command, terminal: Terminal
   expectBudget(compiled, options.budget, { at: '--budget' });
   if (open !== undefined) terminal.stderr.write(`${open}\n`);
   await withModel(command, terminal, hostOnly([compiled]), (model) =>
-    listen(model, options, terminal, { policy, keys, registry }).then(onStop),
+    withFlagNames(command, () => listen(model, options, terminal, { policy, keys, registry })).then(onStop),
   );
 }
 
@@ -93,7 +105,7 @@ type Resolved = Pick<Parameters<typeof createServer>[0], 'policy' | 'keys' | 're
 async function listen(
   model: Model,
   options: ServeOptions,
-  { stdout, stderr, signal, unredacted = false }: Terminal,
+  { cwd, stdout, stderr, signal, unredacted = false }: Terminal,
   resolved: Resolved,
 ): Promise<void> {
   const {
@@ -101,7 +113,11 @@ async function listen(
       block,
       every,
       chatTemplateKwargs,
+      protect,
       memory,
+      conversations: folder,
+      conversationBytes: bytes,
+      conversationHours: hours,
       queue,
       running,
       maxNewTokens,
@@ -117,9 +133,10 @@ async function listen(
       ...resolved,
       model,
       name,
-      ...{ budget, block, every, chatTemplateKwargs, memory },
+      ...{ budget, block, every, chatTemplateKwargs, protect, memory },
       ...samplingOf(options),
       fixedPolicy,
+      ...(folder !== undefined && { conversations: { folder: resolve(cwd, folder), bytes, hours } }),
       limits: { queue, running, maxNewTokens, maxPromptTokens },
       log: stderr.isTTY && stdout.isTTY ? warningsOf(stdout) : stdout,
       ...(!unredacted && { redact }),

@@ -1,6 +1,7 @@
 import { KvError } from '@kv/core';
 import { builtin } from '../read/builtin.ts';
-import { readChatTemplate, type ChatTemplate } from '../chat/chat-template.ts';
+import { show } from '../read/fields.ts';
+import { readChatTemplate, type ChatTemplate, type ChatTemplateSources } from '../chat/chat-template.ts';
 import { createTokenizer } from '../tokenizer/tokenizer.ts';
 import type { Tokenizer } from '../tokenizer/interface.ts';
 import { ggufTokenizer } from '../tokenizer/gguf.ts';
@@ -71,13 +72,14 @@ async function openGgufFile(path: string, options: OpenOptions): Promise<Checkpo
     folder = path.slice(0, cut);
   const file = await openGguf(path.slice(cut), (name) => openIfThere(folder, name, options));
   return keepOpen(file, async () => {
-    const config = await configFromGguf(file),
+    const chatTemplate = templateOf({ metadata: spoken(file.metadata) }, file.name, options),
+      config = await configFromGguf(file),
       tokenizer = ggufTokenizer(file.metadata, file.name);
     return {
       config,
       tokenizer,
       weights: checkpointWeights(file, config, 'gguf'),
-      chatTemplate: templateIn(file.metadata, file.name),
+      chatTemplate,
       hubFiles: async () => ggufHubFiles(config, file.metadata, file.name),
     };
   });
@@ -86,9 +88,32 @@ async function openGgufFile(path: string, options: OpenOptions): Promise<Checkpo
 /** What a chat template reads of a GGUF file's metadata; a vocabulary's merges would stay in memory with it. */
 const SPOKEN = /^tokenizer\.(?:chat_template|ggml\.(?:tokens|[be]os_token_id))$/;
 
-function templateIn(metadata: ReadonlyMap<string, unknown>, name: string): Checkpoint['chatTemplate'] {
-  const spoken = new Map([...metadata].filter(([key]) => SPOKEN.test(key)));
-  return () => readChatTemplate({ metadata: spoken }, name);
+const spoken = (metadata: ReadonlyMap<string, unknown>): ReadonlyMap<string, unknown> =>
+  new Map([...metadata].filter(([key]) => SPOKEN.test(key)));
+
+/**
+ * Returns the chat template: that of the options, or a checkpoint's own, parsed once it is asked for.
+ * @throws KvError if that of the options does not parse
+ */
+function templateOf(
+  sources: ChatTemplateSources,
+  name: string,
+  { chatTemplate: given }: OpenOptions,
+): Checkpoint['chatTemplate'] {
+  let read: { readonly template: ChatTemplate | undefined } | undefined;
+  const template = (): ChatTemplate | undefined => {
+    read ??= {
+      template:
+        given === undefined
+          ? readChatTemplate(sources, name)
+          : readChatTemplate({ ...sources, jinja: given }, 'chatTemplate'),
+    };
+    return read.template;
+  };
+  if (given !== undefined && typeof (given as unknown) !== 'string')
+    throw new KvError('chatTemplate', `must be the source of a chat template, got ${show(given)}`);
+  if (given !== undefined) template();
+  return template;
 }
 
 async function openFolder(folder: string, options: OpenOptions): Promise<Checkpoint> {
@@ -111,7 +136,7 @@ async function openFolder(folder: string, options: OpenOptions): Promise<Checkpo
       : files.includes(file)
         ? open(folder, file, options)
         : undefined;
-  const chatTemplate = await folderTemplate(listed, folder),
+  const chatTemplate = await folderTemplate(listed, folder, options),
     file = await openSafetensors(listed, folder);
   return keepOpen(file, async () => {
     const own = withHead(config, file);
@@ -153,7 +178,11 @@ async function folderFiles(
 }
 
 /** Returns a folder's chat template: a file of its own, or a field of tokenizer_config.json. */
-async function folderTemplate(open: OpenFile, folder: string): Promise<Checkpoint['chatTemplate']> {
+async function folderTemplate(
+  open: OpenFile,
+  folder: string,
+  options: OpenOptions,
+): Promise<Checkpoint['chatTemplate']> {
   const read = async <T>(file: string, how: (source: ByteSource) => Promise<T>): Promise<T | undefined> => {
     const source = await open(file);
     return source && use(source, how);
@@ -164,7 +193,7 @@ async function folderTemplate(open: OpenFile, folder: string): Promise<Checkpoin
     return new TextDecoder().decode(await source.read(0, source.size));
   });
   const config = await read('tokenizer_config.json', readJson);
-  return () => readChatTemplate({ jinja, config }, folder);
+  return templateOf({ jinja, config }, folder, options);
 }
 
 /** Tables that stay in the file, whose rows are read as tokens come. */

@@ -1,3 +1,4 @@
+import { MarkedText } from '../chat/marked-text.ts';
 import { Arguments, whole } from './arguments.ts';
 import { TemplateText } from './text.ts';
 import {
@@ -139,11 +140,22 @@ export function fromConversation(value: unknown): TemplateValue {
   if (typeof value === 'string') return TemplateText.given(value);
   if (typeof value === 'number') return Number.isInteger(value) ? value : new Float(value);
   if (Array.isArray(value)) return value.map(fromConversation);
+  if (value instanceof MarkedText) return marked(value);
   if (typeof value !== 'object') throw new Error(`a conversation with a ${typeof value} in it`);
   const dict = new Dict();
   for (const [name, inner] of Object.entries(value))
     if (inner !== undefined) dict.set(TemplateText.given(name), fromConversation(inner));
   return dict;
+}
+
+function marked({ parts }: MarkedText): TemplateText {
+  const spans: number[] = [];
+  let text = '';
+  for (const part of parts) {
+    if (typeof part === 'string' && part !== '') spans.push(text.length, text.length + part.length);
+    text += typeof part === 'string' ? part : part.mark;
+  }
+  return new TemplateText(text, spans);
 }
 
 /** Converts a list of function signatures; undefined becomes None. */

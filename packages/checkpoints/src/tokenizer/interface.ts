@@ -28,6 +28,15 @@ export interface EncodeOptions {
   readonly untrusted?: readonly (readonly [number, number])[];
 }
 
+/** Options of decoding. */
+export interface DecoderOptions {
+  /**
+   * Whether special tokens are written out as their names; a list of names writes out those alone.
+   * @defaultValue false
+   */
+  readonly special?: boolean | readonly string[];
+}
+
 /** Decodes a growing sequence of ids. */
 export interface StreamDecoder {
   /** Adds an id and returns the text that is now certain: never half a character. */
@@ -36,8 +45,11 @@ export interface StreamDecoder {
   readonly pending: number;
   /** Returns the remaining text; an incomplete character becomes U+FFFD. */
   end(): string;
-  /** Returns an independent decoder in the same state, even in the middle of a character. */
-  fork(): StreamDecoder;
+  /**
+   * Returns an independent decoder in the same state, even in the middle of a character.
+   * @param options what it writes out; by default what this decoder does
+   */
+  fork(options?: DecoderOptions): StreamDecoder;
 }
 
 /** Converts text to ids and back. */
@@ -63,12 +75,12 @@ export interface Tokenizer {
    * Returns the text of the ids; special tokens are left out unless `special`.
    * @throws KvError for an id outside the vocabulary
    */
-  decode(ids: Iterable<number>, options?: { readonly special?: boolean }): string;
+  decode(ids: Iterable<number>, options?: DecoderOptions): string;
   /**
    * Returns the UTF-8 bytes of a token; those of a special token are its name.
    * @throws KvError for an id outside the vocabulary
    */
   bytesOf(id: number): Uint8Array;
   /** Returns a decoder that decodes id by id. */
-  streamDecoder(options?: { readonly special?: boolean }): StreamDecoder;
+  streamDecoder(options?: DecoderOptions): StreamDecoder;
 }

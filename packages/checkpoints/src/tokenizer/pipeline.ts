@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import type { TokenEncoding, EncodeOptions, StreamDecoder, Tokenizer } from './interface.ts';
+import type { TokenEncoding, DecoderOptions, EncodeOptions, StreamDecoder, Tokenizer } from './interface.ts';
 import { checkAdded, cutter, type AddedToken } from './added-tokens.ts';
 import { align, slice, type AlignedText, type NormalizerStep } from './aligned.ts';
 import type { EncoderByTrust } from './encoder.ts';
@@ -120,12 +120,18 @@ export function assemble(pipeline: TokenizerPipeline, where: string): Tokenizer 
   };
   const wellFormed = (text: string): string => text.replace(/\p{Surrogate}/gu, '\uFFFD');
 
-  const decoderFrom = (special: boolean, state: DecoderState): StreamDecoder => {
+  /** Returns the special tokens that are left out. */
+  const leftOut = ({ special = false }: DecoderOptions): ReadonlySet<number> => {
+    if (special === true) return new Set();
+    const written = new Set(special === false ? [] : special.map((name) => specials.get(name)));
+    return written.size === 0 ? specialIds : new Set([...specialIds].filter((id) => !written.has(id)));
+  };
+  const decoderFrom = (without: ReadonlySet<number>, state: DecoderState): StreamDecoder => {
     let { first, pending } = state;
     return {
       push(id) {
         const token = bytesOf(id);
-        if (specialIds.has(id) && !special) return '';
+        if (without.has(id)) return '';
         const own = first && token[0] === 32 ? token.subarray(1) : token,
           all = pending.length === 0 ? own : Uint8Array.of(...pending, ...own),
           whole = all.length - unfinished(all);
@@ -141,11 +147,11 @@ export function assemble(pipeline: TokenizerPipeline, where: string): Tokenizer 
         pending = pending.subarray(0, 0);
         return rest;
       },
-      fork: () => decoderFrom(special, { first, pending }),
+      fork: (options) => decoderFrom(options ? leftOut(options) : without, { first, pending }),
     };
   };
-  const streamDecoder: Tokenizer['streamDecoder'] = ({ special = false } = {}) =>
-    decoderFrom(special, { first: dummyPrefix, pending: new Uint8Array() });
+  const streamDecoder: Tokenizer['streamDecoder'] = (options = {}) =>
+    decoderFrom(leftOut(options), { first: dummyPrefix, pending: new Uint8Array() });
 
   return {
     size,

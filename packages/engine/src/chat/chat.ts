@@ -1,10 +1,11 @@
 import { KvError } from '@kv/core';
-import type { Budget, Policy, ResolvedOptions } from '@kv/core';
-import { allowanceOf, compile, expectBudget, settleOwn } from '@kv/core/engine';
+import type { Budget, Policy, ResolvedOptions, Span } from '@kv/core';
+import { allowanceOf, compile, expectBudget, settleOwn, withProtected } from '@kv/core/engine';
 import type { ChatMessage } from '@kv/checkpoints';
 import type { CacheForm } from '../cache/form.ts';
-import { slotSizes } from '../cache/slot-sizes.ts';
+import { bytesOfSlots, slotSizes } from '../cache/slot-sizes.ts';
 import { decode } from '../generate/generate.ts';
+import { isPlace, placesOf, protectedSpans, textOfProtected } from '../generate/protect.ts';
 import { generation } from '../generate/generation.ts';
 import type { Generation } from '../generate/generation.ts';
 import type { Model } from '../memory/runtime.ts';
@@ -12,6 +13,7 @@ import type { Chunk, Finish } from '../options.ts';
 import { policyOf } from '../policy-text.ts';
 import { expectBias } from '../sampling/edits.ts';
 import { samplingOf } from '../sampling/options.ts';
+import { waits } from '../sequence/policy-schedule.ts';
 import { Sequence } from '../sequence/sequence.ts';
 import { CHAT, SEND } from './chat-options.ts';
 import type { ChatSettings, SendOptions } from './chat-options.ts';
@@ -31,7 +33,7 @@ export interface ChatRetention {
   readonly policy?: Policy;
   /** Slots per layer and KV head after each message and each answer; absent if nothing is evicted. */
   readonly slots?: number;
-  /** Bytes of a cache that holds them in every layer and KV head, moved together. */
+  /** Bytes of a cache that holds them in every layer and KV head, as far as its window reaches, moved together. */
   readonly bytes?: number;
   /** Tokens of a message that are read between two events. */
   readonly block: number;
@@ -109,6 +111,11 @@ export class Chat {
     return retention;
   }
 
+  /** Tokens of the conversation that the cache does not hold yet: as a rule the last one that was generated. */
+  get unread(): readonly number[] {
+    return this.#unread;
+  }
+
   /** Forgets the conversation. The system text, policy and budget stay. @throws KvError while an answer is generated */
   clear(): void {
     this.#expectIdle();
@@ -144,6 +151,7 @@ export class Chat {
         'chat',
         `expected a message that fits the model's context, got ${ids.length} tokens after ${sequence.progress.length}: a policy and a budget keep a conversation going`,
       );
+    this.#protect(message, ids, retention);
     const tokens: number[] = [];
     let text = '',
       finish: Finish = 'aborted';
@@ -183,6 +191,27 @@ export class Chat {
     return { text, tokens, finish };
   }
 
+  /**
+   * Protects what is to be of the tokens that come next. @throws KvError, with the conversation unchanged, for more than
+   * the budget holds
+   */
+  #protect(message: string, ids: readonly number[], { policy, slots }: ChatRetention): void {
+    const { protect = [] } = this.#options,
+      { progress, active } = this.#sequence,
+      first = progress.length === 0;
+    if (protect.length === 0 || policy === undefined || slots === undefined) return;
+    const text = progress.text.fork();
+    for (const id of ids) text.push(id);
+    const spans = protect.flatMap((one): readonly Span[] => {
+      if (!isPlace(one)) return placesOf(textOfProtected(one), text).filter(([from]) => from >= progress.length);
+      if (typeof one !== 'string') return first ? [one as Span] : [];
+      const { tokenizer } = this.model;
+      return first ? protectedSpans([one], { ids, tokenizer, conversation: this.#turns.opening(message) }) : [];
+    });
+    expectBudget(withProtected(withProtected(compile(policy), active.policy.protectedSpans), spans), slots);
+    this.#sequence.protect(spans);
+  }
+
   /** Reads tokens under a policy, and returns whether all of them were read before the signal aborted. */
   async #read(
     ids: readonly number[],
@@ -193,8 +222,8 @@ export class Chat {
     const sequence = this.#sequence,
       start = sequence.progress.length,
       // block by block, since a policy that looks at the whole model evicts once for all that it is given
-      size = slots === undefined ? ids.length : block,
-      options = slots === undefined ? { policy, part: PART, signal } : { policy, budget: slots, signal };
+      size = policy && slots !== undefined && waits(compile(policy)) ? block : ids.length,
+      options = slots === undefined ? { policy, part: PART, signal } : { policy, budget: slots, block, signal };
     try {
       for (let from = 0; from < ids.length; from += size)
         for await (const read of sequence.prefillParts(ids.slice(from, from + size), options))
@@ -235,6 +264,7 @@ export class Chat {
       earlier = { sequence: this.#sequence, unread: this.#unread };
     this.#sequence = this.#empty();
     try {
+      this.#sequence.protect(earlier.sequence.active.policy.protectedSpans);
       if (ids.length > 0 && !(await this.#read(ids, retention, signal, onRead))) throw signal?.reason;
     } catch (error) {
       this.#sequence.destroy();
@@ -316,7 +346,7 @@ async function retentionOf(
   return {
     policy,
     slots,
-    bytes: slots * sizes.bytesPerSlot,
+    bytes: bytesOfSlots(config, sizes, slots),
     block: block ?? Math.min(longest, most),
     every: every ?? Math.max(1, Math.floor(most / 2)), // room for long answers
   };

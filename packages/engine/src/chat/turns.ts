@@ -1,11 +1,24 @@
 import { KvError } from '@kv/core';
-import { renderedAfter, renderedIds, type ChatTemplate, type TemplateVariables, type Tokenizer } from '@kv/checkpoints';
+import {
+  expectRead,
+  renderedAfter,
+  renderedIds,
+  roleRanges,
+  type ChatMessage,
+  type ChatTemplate,
+  type RenderedChat,
+  type TemplateVariables,
+  type Tokenizer,
+} from '@kv/checkpoints';
+import type { ProtectedPrompt } from '../generate/protect.ts';
 import type { Model } from '../memory/runtime.ts';
 
 /** Converts messages to tokens, and defines where an answer ends. */
 export interface ChatTurns {
   /** Returns the tokens of one message; `before` is the text so far, empty at the start. */
   turn(message: string, before: string): readonly number[];
+  /** Returns the text of the first message, and where the named parts of the conversation stand in it. */
+  opening(message: string): NonNullable<ProtectedPrompt['conversation']>;
   /** Texts that end an answer. */
   readonly stop: readonly string[];
 }
@@ -37,6 +50,19 @@ export function lineTurns(tokenizer: Tokenizer, system: string | undefined): Cha
       if (before === '') return ids(system === undefined ? message : `${system}\n${message}`, true);
       return ids(before.endsWith('\n') ? message : `\n${message}`, false);
     },
+    opening(message) {
+      const before = system === undefined ? '' : `${system}\n`,
+        text = before + message;
+      return {
+        rendered: { text, untrusted: [[0, text.length]] },
+        special: true,
+        ranges: {
+          system: before === '' ? [] : [[0, before.length]],
+          tools: [],
+          'first-user': [[before.length, text.length]],
+        },
+      };
+    },
     stop: ['\n'],
   };
 }
@@ -56,9 +82,10 @@ export function templateTurns(
     turn(message, before) {
       const user = { role: 'user', content: message };
       if (before === '') return renderedIds(tokenizer, template.render([...start, user], { variables }));
-      const answer = unguessable(), // stands for the answer that is in the cache already
-        earlier = [...start, { role: 'user', content: 'a' }, { role: 'assistant', content: answer }],
-        rest = renderedAfter(template.render([...earlier, user], { variables }), answer);
+      const earlier = [...start, { role: 'user', content: 'a' }, { role: 'assistant', content: '' }],
+        rest = afterAnswer([...earlier, user], start.length + 1, (messages) =>
+          template.render(messages, { variables }),
+        );
       if (!rest)
         throw new KvError(
           'chat template',
@@ -66,8 +93,32 @@ export function templateTurns(
         );
       return renderedIds(tokenizer, rest);
     },
+    opening(message) {
+      const messages = [...start, { role: 'user', content: message }],
+        rendered = template.render(messages, { variables });
+      return {
+        rendered,
+        ranges: roleRanges((given) => template(given, { variables }), messages, rendered.text, false),
+      };
+    },
     stop: [],
   };
+}
+
+/**
+ * Returns what a template writes after the answer in message `i`, which is in the cache already; undefined for a
+ * template that writes no answers.
+ */
+export function afterAnswer(
+  messages: readonly ChatMessage[],
+  i: number,
+  render: (messages: readonly ChatMessage[]) => RenderedChat,
+): RenderedChat | undefined {
+  const answer = unguessable(); // stands for it
+  return renderedAfter(
+    render(messages.map((message, at) => (at === i ? { role: 'assistant', content: answer } : message))),
+    answer,
+  );
 }
 
 /** Returns 32 random hexadecimal digits. `randomUUID` is missing in pages without https. */

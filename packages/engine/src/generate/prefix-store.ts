@@ -17,17 +17,6 @@ export interface PrefixStore {
    * destroys it.
    */
   sequence(ids: readonly number[]): Promise<Sequence>;
-  /**
-   * Returns a copy of the longest stored prefix, with nothing fed. The copy is cut to a multiple of `part` tokens of a
-   * prompt (where layers carry states, to one of which there is a snapshot) and never covers all of the ids. If prompts are fed in parts of `part` tokens, the result is the same, to
-   * the bit, as without the store.
-   */
-  begin(ids: readonly number[], part: number): Sequence;
-  /**
-   * Takes ownership of a finished sequence. Its prompt becomes a stored prefix, unless it evicted something, or is no
-   * shorter than `part` tokens and stored already; then the sequence is destroyed.
-   */
-  keep(sequence: Sequence, part: number): void;
   /** Drops the least recently used caches until at most this many bytes are kept. */
   shrink(bytes: number): void;
   /** Tokens fed, tokens reused from the store, and caches dropped to stay within `maxBytes`. */
@@ -43,10 +32,38 @@ export interface PrefixStore {
  */
 export const snapshotsOfPrefix = 8;
 
-interface Found {
-  readonly sequence: Sequence;
+interface Found<S extends { readonly sequence: Sequence } = { readonly sequence: Sequence }> {
+  readonly of: S;
   readonly shared: number;
 }
+
+/**
+ * Returns the sequence of which a copy can begin a prompt with the most tokens: a multiple of `part` (where layers
+ * carry states, one with a snapshot), and fewer than all of the prompt. If prompts are fed in parts of `part` tokens, what
+ * goes on from the copy is the same, to the bit, as a prompt that was read from its start.
+ * @param kept sequences, with the number of their first tokens that were fed in such parts
+ */
+export function longestPrefix<S extends { readonly sequence: Sequence; readonly inParts: number }>(
+  kept: Iterable<S>,
+  ids: readonly number[],
+  part: number,
+): Found<S> | undefined {
+  let best: Found<S> | undefined;
+  for (const of of kept) {
+    const { memory, progress, model } = of.sequence;
+    if (isLong(model, progress.rotaryLength) !== isLong(model, ids.length)) continue;
+    const shared = memory.cut(Math.min(common(progress.text.ids, ids), of.inParts, ids.length - 1), part);
+    if (shared > (best?.shared ?? 0)) best = { of, shared };
+  }
+  return best;
+}
+
+/**
+ * Whether a prompt of this many tokens is beyond the length from which LongRoPE uses its long divisors. Keys rotated
+ * with one set do not fit a prompt rotated with the other.
+ */
+export const isLong = ({ config }: Model, length: number): boolean =>
+  length > Math.min(...config.ropes.map(({ long }) => long?.beyond ?? Infinity));
 
 /**
  * Creates a store of prefixes for one model, policy and budget.
@@ -77,29 +94,17 @@ export function createPrefixStore(model: Model, options: PrefixOptions): PrefixS
   const counts = { fed: 0, reused: 0, dropped: 0 },
     bytes = (): number => kept.reduce((sum, { memory }) => sum + memory.ledger.allocated, 0);
 
-  /**
-   * Prompt length beyond which LongRoPE uses its long divisors. Keys rotated with one set do not fit a prompt rotated
-   * with the other.
-   */
-  const beyond = Math.min(...model.config.ropes.map(({ long }) => long?.beyond ?? Infinity)),
-    isLong = (length: number): boolean => length > beyond;
   /** Returns the stored sequence that shares the longest prefix with ids, and marks it as most recently used. */
   const find = (ids: readonly number[], most: number): Found | undefined => {
     let best: Found | undefined;
     for (const sequence of kept) {
-      if (isLong(sequence.progress.rotaryLength) !== isLong(ids.length)) continue;
+      if (isLong(model, sequence.progress.rotaryLength) !== isLong(model, ids.length)) continue;
       const same = Math.min(common(sequence.progress.text.ids, ids), most),
         shared = same === sequence.progress.length ? same : sequence.memory.cut(same);
-      if (shared > (best?.shared ?? 0)) best = { sequence, shared };
+      if (shared > (best?.shared ?? 0)) best = { of: { sequence }, shared };
     }
-    if (best) touch(best.sequence);
+    if (best) touch(best.of.sequence);
     return best;
-  };
-  /** Returns how many tokens of a stored prompt, in whole parts, these ids begin with, if a copy may end there. */
-  const begun = (sequence: Sequence, ids: readonly number[], most: number, part: number): number => {
-    const { memory, progress } = sequence,
-      same = Math.min(common(progress.text.ids, ids), progress.promptLength, most);
-    return isLong(progress.rotaryLength) === isLong(ids.length) ? memory.cut(same, part) : 0;
   };
   const touch = (sequence: Sequence): void => {
     kept = [...kept.filter((each) => each !== sequence), sequence];
@@ -113,7 +118,10 @@ export function createPrefixStore(model: Model, options: PrefixOptions): PrefixS
   const start = (found: Found | undefined): Sequence => {
     counts.reused += found?.shared ?? 0;
     if (!found) return new Sequence(model, backend, { cache, mostOperations, snapshots: snapshotsOfPrefix });
-    const { shared, sequence } = found;
+    const {
+      shared,
+      of: { sequence },
+    } = found;
     return sequence.fork(shared < sequence.progress.length ? shared : undefined);
   };
 
@@ -141,24 +149,6 @@ export function createPrefixStore(model: Model, options: PrefixOptions): PrefixS
       await orDestroyed(sequence, found ? sequence.append(rest) : sequence.prefill(rest, { block }));
       counts.fed += rest.length;
       return sequence;
-    },
-    begin(ids, part) {
-      let best: Found | undefined;
-      for (const sequence of kept) {
-        const shared = begun(sequence, ids, ids.length - 1, part);
-        if (shared > (best?.shared ?? 0)) best = { sequence, shared };
-      }
-      if (best) touch(best.sequence);
-      return start(best);
-    },
-    keep(sequence, part) {
-      const ids = sequence.progress.text.ids.slice(0, sequence.progress.promptLength),
-        whole = sequence.memory.cut(ids.length, part),
-        same = whole > 0 ? kept.find((other) => begun(other, ids, ids.length, part) >= whole) : undefined;
-      if (same) touch(same);
-      if (same || whole === 0) return sequence.destroy();
-      kept.push(sequence);
-      shrink(maxBytes);
     },
     shrink,
     destroy() {

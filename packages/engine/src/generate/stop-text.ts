@@ -1,6 +1,7 @@
 /** Passes text on until one of the stop strings appears; holds back what may be the start of one. */
 export class StopText {
-  stopped = false;
+  /** The stop string that appeared. */
+  found: string | undefined;
   readonly #stops: readonly string[];
   #held = '';
 
@@ -8,15 +9,23 @@ export class StopText {
     this.#stops = stops.filter((s) => s !== '');
   }
 
+  /** Whether a stop string has appeared. */
+  get stopped(): boolean {
+    return this.found !== undefined;
+  }
+
   /** Returns the part of the text so far that is final and not yet returned. */
   push(text: string): string {
     if (this.stopped) return '';
     const all = this.#held + text;
-    const at = Math.min(...this.#stops.map((s) => all.indexOf(s)).filter((i) => i >= 0), Infinity);
-    if (at !== Infinity) {
-      this.stopped = true;
+    let end = all.length;
+    for (const stop of this.#stops) {
+      const at = all.indexOf(stop);
+      if (at >= 0 && at < end) [end, this.found] = [at, stop];
+    }
+    if (this.stopped) {
       this.#held = '';
-      return all.slice(0, at);
+      return all.slice(0, end);
     }
     const hold = Math.max(0, ...this.#stops.map((s) => overlap(all, s)));
     this.#held = all.slice(all.length - hold);

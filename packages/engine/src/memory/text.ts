@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import type { Tokens } from '@kv/core';
-import type { StreamDecoder, Tokenizer } from '@kv/checkpoints';
+import type { DecoderOptions, StreamDecoder, Tokenizer } from '@kv/checkpoints';
 
 /** Ids, text and exact offsets of a growing sequence. A token that holds part of a character covers that character. */
 export class TokenText implements Tokens {
@@ -45,9 +45,10 @@ export class TokenText implements Tokens {
   /**
    * Returns a decoder for the text that follows: `text`, its output and its end are together the text of all ids. A
    * character that is incomplete so far comes first.
+   * @param options which special tokens it writes out. @defaultValue none
    */
-  decoder(): StreamDecoder {
-    return this.#decoder.fork();
+  decoder(options?: DecoderOptions): StreamDecoder {
+    return this.#decoder.fork(options);
   }
 
   /** @param upTo tokens of the copy, from the first */

@@ -33,7 +33,7 @@ export async function loadCache(
   from: Uint8Array | string,
   options: LoadCacheOptions = {},
 ): Promise<Sequence> {
-  const { policy, budget, backend, cache, window } = settleOwn('loadCache', LOAD_CACHE, options);
+  const { policy, budget, backend, cache, window, mostOperations } = settleOwn('loadCache', LOAD_CACHE, options);
   const where = typeof from === 'string' ? from : 'saved cache',
     { config, name } = model;
   const { manifest, arrays } = readSaved(typeof from === 'string' ? await readFile(from) : from, where, (given) => {
@@ -52,6 +52,7 @@ export async function loadCache(
     backend,
     form: cache ?? model.cacheForms.find((form) => form === unmovedForm(manifest.form)),
     window: window ?? manifest.window,
+    mostOperations,
   });
   try {
     memory.restore(snapshotOf(manifest, arrays, slotHeads(config)));

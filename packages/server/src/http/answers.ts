@@ -1,16 +1,22 @@
 import { Readable } from 'node:stream';
+import { slotsIn } from '@kv/core/engine';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Limits } from '../options.ts';
-import type { Asked } from '../protocol/ask.ts';
-import { readPrompts } from '../protocol/prompt.ts';
+import type { AnswerShape, AnswerShapes } from '../protocol/answer-shape.ts';
+import type { Ask, Asked } from '../protocol/ask.ts';
+import { held, readPrompts } from '../protocol/prompt.ts';
 import type { PromptReading, PromptTokens } from '../protocol/prompt.ts';
 import type { Answer, Protocol } from '../protocol/protocol.ts';
-import { expectModel, newTokensOf, sequencePolicyOf } from '../protocol/request.ts';
+import { expectHeld, expectModel, newTokensOf, sequencePolicyOf } from '../protocol/request.ts';
 import type { Defaults } from '../protocol/request.ts';
+import { answerMessages } from '../protocol/turns.ts';
 import { drawnBy, expectTokens } from '../protocol/sampling.ts';
 import { tooLong } from '../protocol/text-reader.ts';
+import { toldHeader, toldOf } from '../protocol/told.ts';
+import type { PromptLimits } from '../protocol/text-reader.ts';
 import { answerEvents } from '../run/answer-event.ts';
-import type { JobEvent, SequenceRequest } from '../run/job.ts';
+import type { AnswerEvent } from '../run/answer-event.ts';
+import type { JobEvent, SequenceRequest, Usage } from '../run/job.ts';
 import type { Scheduler } from '../run/scheduler.ts';
 import { goneSignal } from './disconnect-signal.ts';
 
@@ -22,6 +28,7 @@ interface AnswerParts extends PromptReading {
   readonly defaults: Defaults;
   readonly limits: Pick<Limits, 'maxNewTokens'>;
   readonly maxPromptTokens: number;
+  readonly shapes: AnswerShapes;
   /** Called with the seconds from a request to its first token. */
   firstToken(seconds: number): void;
   /** Called when nothing is left to write, or its reader is too slow. */
@@ -35,7 +42,11 @@ interface ReadRequest {
   readonly asked: Asked;
   readonly requests: readonly SequenceRequest[];
   readonly echoed: readonly string[];
+  readonly reader: AnswerShape['reader'];
 }
+
+/** Of answers that may be any text. */
+const NO_SHAPE: AnswerShape = { marks: [], ends: [] };
 
 /** Answers requests of any protocol. */
 export class Answers {
@@ -48,21 +59,29 @@ export class Answers {
   async answer(protocol: Protocol, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
     const { scheduler, model, name, firstToken, waitForReader } = this.#parts,
       started = performance.now(),
-      { asked, requests, echoed } = await this.#read(protocol, request, reply),
+      { asked, requests, ...begin } = await this.#read(protocol, request, reply),
       { tokenizer } = model,
       [{ sequencePolicy }] = requests,
       events = await begun(scheduler.submit(requests));
     firstToken((performance.now() - started) / 1000);
     const answer: Answer = {
       asked,
-      events: answerEvents({ tokenizer, n: asked.n, echoed }, events),
+      events: answerEvents({ tokenizer, n: asked.n, ...begin }, events),
       choices: requests.length * asked.n,
       model: name,
       tokenizer,
       policy: sequencePolicy.policy?.label || 'full',
       budget: sequencePolicy.budget,
+      protectedTokens: requests.reduce((sum, { ids, protect }) => sum + slotsIn(protect?.(ids) ?? []), 0),
     };
-    if (!asked.stream) return protocol.whole(answer);
+    if (!asked.stream) {
+      let usage: Usage | undefined;
+      const heard = heardOf(answer.events, (said) => (usage = said)),
+        body = await protocol.whole({ ...answer, events: heard });
+      reply.headers(toldHeader(toldOf(answer, usage)));
+      return body;
+    }
+    reply.headers(toldHeader(toldOf(answer)));
     const frames = Readable.from(protocol.frames(answer), { objectMode: false, highWaterMark: 4096 });
     frames.once('end', () => waitForReader(reply));
     return reply.header('cache-control', 'no-store').type('text/event-stream; charset=utf-8').send(frames);
@@ -70,41 +89,52 @@ export class Answers {
 
   /** Reads a request; its prompts are tokenized only after everything else about it was validated. */
   async #read(protocol: Protocol, request: FastifyRequest, reply: FastifyReply): Promise<ReadRequest> {
-    const { model, name, scheduler, defaults, limits, maxPromptTokens, letGo, waitForReader } = this.#parts,
+    const { model, name, scheduler, defaults, limits, maxPromptTokens, shapes, letGo, waitForReader } = this.#parts,
       { prompt, ...asked } = protocol.ask(request.body);
     expectModel(asked.model, name);
+    shapes.expectTools(asked);
     const { of: policy, ...sequencePolicy } = sequencePolicyOf(asked, defaults, model),
       { maxPositions } = model.config,
       signal = goneSignal(request, reply),
       most = limits.maxNewTokens ?? maxPositions,
       maxNewTokens = newTokensOf(asked, most),
-      evicts = sequencePolicy.policy?.evicts === true && sequencePolicy.block !== undefined;
+      evicts = sequencePolicy.policy?.evicts === true; // a conversation may be longer than the context
     expectTokens(asked.sampling, model.config.vocab);
     scheduler.expectRoom();
     const bounds = evicts
       ? { tokens: maxPromptTokens, of: `the ${maxPromptTokens} tokens that this server reads of one` }
       : { tokens: maxPositions, of: `the model's context of ${maxPositions} tokens` };
     // releases the body's reservation before waiting for anything else
-    const prompts = await readPrompts(prompt, asked.names, this.#parts, { ...bounds, signal }).finally(() =>
+    const { prompts, shape } = await this.#prompts({ prompt, ...asked }, { ...bounds, signal }).finally(() =>
       letGo(request),
     );
-    const { n, stream: streamed, stop, sampling, logprobs } = asked,
+    const schemaBytes = held(asked.tools) + held(asked.form),
+      { reader, ...shaped } = shape,
+      { n, stream: streamed, stop, sampling, logprobs } = asked,
       echoed = prompts.map((read) => (asked.echo ? this.#textOf(read) : ''));
-    const requests = prompts.map(({ ids, stop: ends = [] }, i): SequenceRequest => {
+    const requests = prompts.map(({ ids, stop: lineEnds = [], turns, notes, protect }, i): SequenceRequest => {
       const room = evicts ? most : maxPositions - ids.length;
       if (room === 0) throw tooLong(ids.length, `the model's context of ${maxPositions} tokens and leave room`);
+      if (protect) expectHeld(sequencePolicy, protect(ids), ids.length);
       return {
         ids,
+        notes,
+        ...(sequencePolicy.policy?.evicts && protect && { protect }),
+        turns,
+        answers: (text) => answerMessages(text, reader?.()),
         policy,
         sequencePolicy,
         limits: {
           ...drawnBy(sampling, defaults.sampling),
-          maxNewTokens: Math.min(maxNewTokens, sequencePolicy.every === undefined ? room : most),
-          stop: [...stop, ...ends],
+          maxNewTokens: Math.min(maxNewTokens, room),
+          // what has a form ends by itself
+          stop: shaped.grammar ? stop : [...stop, ...lineEnds],
           stopAtEos: true,
           logprobs,
+          ...shaped,
         },
         n,
+        schemaBytes: i === 0 ? schemaBytes : 0,
         ...(asked.echo && logprobs !== undefined && { scorePrompt: logprobs }),
         offset: echoed[i].length,
         streamed,
@@ -112,7 +142,17 @@ export class Answers {
         unread: () => waitForReader(reply),
       };
     });
-    return { asked, requests, echoed };
+    return { asked, requests, echoed, reader };
+  }
+
+  /** Tokenizes the prompts of a request, and compiles what their answers must look like. */
+  async #prompts(
+    ask: Ask,
+    limits: PromptLimits,
+  ): Promise<{ readonly prompts: readonly PromptTokens[]; readonly shape: AnswerShape }> {
+    const prompts = await readPrompts(ask, this.#parts, limits),
+      shape = 'messages' in ask.prompt ? await this.#parts.shapes.of(ask, prompts[0].end ?? '') : NO_SHAPE;
+    return { prompts, shape };
   }
 
   /** The text of a prompt as answers begin with it: an incomplete character at the end of ids begins the answer. */
@@ -129,4 +169,12 @@ async function begun(events: AsyncIterable<JobEvent>): Promise<AsyncIterable<Job
   return (async function* () {
     for (let next = first; !next.done; next = await all.next()) yield next.value;
   })();
+}
+
+/** Yields events, and tells of the usage. */
+async function* heardOf(events: AsyncIterable<AnswerEvent>, tell: (usage: Usage) => void): AsyncGenerator<AnswerEvent> {
+  for await (const event of events) {
+    if (event.what === 'usage') tell(event.usage);
+    yield event;
+  }
 }

@@ -25,7 +25,7 @@ export function createMetrics(failed: (cause: unknown) => void): Metrics {
   });
   const tokens = new Counter({
     name: 'kv_tokens_total',
-    help: 'Tokens of prompts, those of them that were taken from prefixes, and tokens generated.',
+    help: 'Tokens of prompts, those of them that a cache held already and those that were read, tokens generated, and tokens of finished answers that no layer and head held any more.',
     labelNames: ['kind'],
     registers,
   });
@@ -58,9 +58,11 @@ export function createMetrics(failed: (cause: unknown) => void): Metrics {
       waited: (milliseconds) => waited.observe(milliseconds / 1000),
       exceeded: () => exceeded.inc(),
       failed,
-      ended({ promptTokens, cachedTokens, completionTokens, keptSlots, droppedSlots }) {
+      ended({ promptTokens, tokensReused, tokensRead, tokensDropped, completionTokens, keptSlots, droppedSlots }) {
         tokens.inc({ kind: 'prompt' }, promptTokens);
-        tokens.inc({ kind: 'cached' }, cachedTokens);
+        tokens.inc({ kind: 'reused' }, tokensReused);
+        tokens.inc({ kind: 'read' }, tokensRead);
+        tokens.inc({ kind: 'dropped' }, tokensDropped);
         tokens.inc({ kind: 'completion' }, completionTokens);
         slots.inc({ kind: 'kept' }, keptSlots);
         slots.inc({ kind: 'dropped' }, droppedSlots);
@@ -76,6 +78,15 @@ export function createMetrics(failed: (cause: unknown) => void): Metrics {
         registers,
         collect() {
           for (const [kind, bytes] of Object.entries(memoryOf(scheduler))) this.set({ kind }, bytes);
+        },
+      });
+      new Gauge({
+        name: 'kv_conversations',
+        help: 'Conversations whose caches are in memory, and those in the store; requests that went on from a cache, those for which one was loaded, and those that were read again; caches written, dropped from memory, and files that could not be used.',
+        labelNames: ['kind'],
+        registers,
+        collect() {
+          for (const [kind, count] of Object.entries(conversationsOf(scheduler))) this.set({ kind }, count);
         },
       });
       new Gauge({
@@ -111,12 +122,24 @@ export function createMetrics(failed: (cause: unknown) => void): Metrics {
   };
 }
 
+/** Returns the counts of conversations; those in the store, and their bytes, where it knows them. */
+export function conversationsOf({ caches: { conversations } }: Scheduler): Readonly<Record<string, number>> {
+  const { stored, ...held } = conversations.held;
+  return { ...held, ...(stored && { stored: stored.entries, storedBytes: stored.bytes }), ...conversations.counts };
+}
+
 /**
  * Returns memory figures in bytes: `limit`; `promised` to prompts, answers and request text, scratch included; `peak`,
- * the most promised and kept as prefixes together; and what is held now, by part and in total.
+ * the most promised and kept as conversations together; and what is held now, by part and in total.
  */
-export function memoryOf({ caches: { pool, scratch, prefixes, workingBytes }, sequenceBytes }: Scheduler) {
-  const held = { prefixes: prefixes.bytes, sequences: sequenceBytes, requests: pool.requests, working: workingBytes };
+export function memoryOf({ caches: { pool, scratch, conversations, workingBytes }, sequenceBytes }: Scheduler) {
+  const held = {
+    conversations: conversations.bytes,
+    sequences: sequenceBytes,
+    requests: pool.requests,
+    working: workingBytes,
+    writing: conversations.held.writing,
+  };
   return {
     limit: pool.limit + pool.requestLimit + scratch,
     promised: pool.taken + pool.requests + scratch,

@@ -101,7 +101,7 @@ async function show() {
       Cache: cache.form + ', ' + cache.bytesPerToken.toLocaleString('en') + ' bytes a token'
         + (cache.stateBytes > 0 ? ', and ' + cache.stateBytes.toLocaleString('en') + ' of states an answer' : ''),
       Running: prompts.answering + ' answered, ' + prompts.reading + ' read, ' + prompts.waiting + ' waiting',
-      Memory: bytes(memory.promised) + ' promised of ' + bytes(memory.limit) + ', ' + bytes(memory.prefixes) + ' of prefixes',
+      Memory: bytes(memory.promised) + ' promised of ' + bytes(memory.limit) + ', ' + bytes(memory.conversations) + ' of conversations',
       ...(weights === undefined ? {} : { Weights: bytes(weights) + ' in addition' }),
     };
     at('state').replaceChildren(...Object.entries(rows).flatMap(([name, value]) => {

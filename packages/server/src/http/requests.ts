@@ -10,8 +10,8 @@ declare module 'fastify' {
   }
 }
 
-/** Maximum nesting depth of a body. The protocol needs seven. */
-const DEPTH = 32;
+/** Maximum nesting depth of a body. The protocol needs seven, schemas of tools more. */
+const DEPTH = 64;
 
 export const pathOf = ({ url }: Pick<FastifyRequest, 'url'>): string => url.split('?', 1)[0] ?? '';
 
@@ -31,7 +31,10 @@ export function expectHeaders({ raw: { rawHeaders }, headers }: FastifyRequest):
     );
 }
 
-/** Parses bodies as JSON in UTF-8 and drops fields that are null, at any depth. */
+/** Fields that hold JSON schemas, in which null is a value. */
+const SCHEMAS: ReadonlySet<unknown> = new Set(['parameters', 'schema', 'input_schema']);
+
+/** Parses bodies as JSON in UTF-8 and drops fields that are null, at any depth but within schemas. */
 export function readJson(app: FastifyInstance): void {
   const parse = app.getDefaultJsonParser('error', 'error');
   app.removeAllContentTypeParsers();
@@ -51,21 +54,23 @@ export function readJson(app: FastifyInstance): void {
   });
 }
 
-/** Deletes null fields in place. Returns false for a value nested too deeply. */
+/** Deletes null fields in place, but for those of schemas. Returns false for a value nested too deeply. */
 function dropNulls(value: unknown): boolean {
   let level: object[] = typeof value === 'object' && value !== null ? [value] : [];
+  const schemas = new Set<object>();
   for (let depth = 0; level.length > 0; depth++) {
     if (depth === DEPTH) return false;
     const next: object[] = [];
-    for (const each of level)
-      if (Array.isArray(each)) {
-        for (const item of each) if (typeof item === 'object' && item !== null) next.push(item);
-      } else
-        for (const field of Object.keys(each)) {
-          const item = (each as Record<string, unknown>)[field];
-          if (item === null) delete (each as Record<string, unknown>)[field];
-          else if (typeof item === 'object') next.push(item);
-        }
+    for (const each of level) {
+      const schema = schemas.has(each);
+      for (const field of Array.isArray(each) ? each.keys() : Object.keys(each)) {
+        const item = (each as Record<string | number, unknown>)[field];
+        if (item === null && !schema && !Array.isArray(each)) delete (each as Record<string, unknown>)[field];
+        if (typeof item !== 'object' || item === null) continue;
+        next.push(item);
+        if (schema || SCHEMAS.has(field)) schemas.add(item);
+      }
+    }
     level = next;
   }
   return true;

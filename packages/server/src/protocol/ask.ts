@@ -1,15 +1,9 @@
-import type { AnswerStructure, Budget, ChatMessage, SamplerOptions, ToolChoice, ToolFunction } from '@kv/models';
+import type { AnswerForm } from '@kv/grammars';
+import type { Budget, ChatMessage, Protected, SamplerOptions, ToolChoice, ToolFunction } from '@kv/models';
 import type { ServerOptions } from '../options.ts';
 
 /** Values of variables of the chat template. */
 export type TemplateVariables = NonNullable<ServerOptions['chatTemplateKwargs']>;
-
-/** What an answer must look like. */
-export type AnswerForm =
-  /** Any JSON object. */
-  | { readonly kind: 'json' }
-  | { readonly kind: 'schema'; readonly schema: object | boolean }
-  | { readonly kind: 'structure'; readonly structure: AnswerStructure; readonly marks?: readonly string[] };
 
 /**
  * What is to be answered: a conversation, or prompts as texts or token ids. Messages are in the form that chat
@@ -47,6 +41,8 @@ export interface Ask {
   readonly budget?: Budget | undefined;
   readonly block?: number | undefined;
   readonly every?: number | undefined;
+  /** What no eviction may drop, in addition to what the server protects. */
+  readonly protect?: readonly Protected[] | undefined;
   /** Whether a stream ends with the usage. */
   readonly includeUsage: boolean;
   /** What the client calls fields that are refused after this was read. */

@@ -1,4 +1,3 @@
-import { isJson } from '../run/answer-event.ts';
 import type { FinishReason } from '../run/answer-event.ts';
 import type { Usage } from '../run/job.ts';
 import type { ScoredToken } from './logprobs.ts';
@@ -19,9 +18,10 @@ export interface GatheredChoice {
   readonly calls: GatheredCall[];
   readonly scored: ScoredToken[];
   finish: FinishReason;
+  stopText?: string | undefined;
 }
 
-/** Gathers the events of an answer. A call that the answer ended in is left out. @throws Refusal where a job failed */
+/** Gathers the events of an answer. @throws Refusal where a job failed */
 export async function gather(
   answer: Answer,
 ): Promise<{ readonly choices: readonly GatheredChoice[]; readonly usage: Usage }> {
@@ -41,10 +41,7 @@ export async function gather(
     else if (event.what === 'reasoning') choice.reasoning += event.text;
     else if (event.what === 'call') choice.calls.push({ id: event.id, name: event.name, arguments: '' });
     else if (event.what === 'arguments') choice.calls[event.call].arguments += event.text;
-    else if (event.what === 'end') {
-      choice.finish = event.finish;
-      if (choice.calls.length > 0 && !isJson(choice.calls[choice.calls.length - 1].arguments)) choice.calls.pop();
-    }
+    else if (event.what === 'end') [choice.finish, choice.stopText] = [event.finish, event.stopText];
   }
   return { choices, usage: usage! }; // it is the last event
 }

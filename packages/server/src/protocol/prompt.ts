@@ -1,10 +1,15 @@
 import { KvError } from '@kv/core';
-import { fitValue } from '@kv/core/engine';
-import { schemas } from '@kv/engine';
-import type { ChatMessage, Model, RenderedChat } from '@kv/models';
-import type { AskedPrompt, AskNames, TemplateVariables } from './ask.ts';
+import type { Span } from '@kv/core';
+import { fitValue, joinedSpans } from '@kv/core/engine';
+import { isPlace, protectedSpans, schemas } from '@kv/engine';
+import type { ProtectedPrompt } from '@kv/engine';
+import { roleRanges, unreadVariables } from '@kv/models';
+import type { ChatMessage, Model, Protected, PromptRole, RenderedChat, ToolFunction } from '@kv/models';
+import type { Ask, AskedPrompt, TemplateVariables } from './ask.ts';
+import { conversationTurns, type ConversationTurns } from '../run/conversation-turns.ts';
 import { conversation } from './conversation.ts';
 import { Refusal } from './refusal.ts';
+import { afterLine, afterTurn } from './turns.ts';
 import { tooLong, type PromptLimits, type PromptText, type TextReader } from './text-reader.ts';
 
 /** A tokenized prompt. */
@@ -14,6 +19,14 @@ export interface PromptTokens {
   readonly text?: string;
   /** Texts that end an answer, where the model has no token that does. */
   readonly stop?: readonly string[];
+  /** What was taken and changes nothing. */
+  readonly notes?: readonly string[];
+  /** Returns the positions that no eviction may drop, of the ids that a cache of this prompt holds. */
+  readonly protect?: ((ids: readonly number[]) => readonly Span[]) | undefined;
+  /** How the rendered prompt ends. */
+  readonly end?: string;
+  /** The turns of a conversation. */
+  readonly turns?: ConversationTurns;
 }
 
 /** What prompts are read with. */
@@ -22,6 +35,8 @@ export interface PromptReading {
   readonly reader: TextReader;
   /** Values of the template's variables that the request does not give. */
   readonly usual?: TemplateVariables | undefined;
+  /** Parts that are protected in every conversation. */
+  readonly roles?: readonly PromptRole[] | undefined;
 }
 
 /**
@@ -29,15 +44,19 @@ export interface PromptReading {
  * @throws Refusal or KvError for ids that are none, for a conversation that the template rejects, for too many tokens
  */
 export async function readPrompts(
-  prompt: AskedPrompt,
-  names: AskNames,
-  { model, reader, usual }: PromptReading,
+  { prompt, tools, names, protect = [] }: Pick<Ask, 'prompt' | 'tools' | 'names' | 'protect'>,
+  { model, reader, usual, roles = [] }: PromptReading,
   limits: PromptLimits,
 ): Promise<readonly PromptTokens[]> {
-  if ('messages' in prompt) return [await chatPrompt(prompt, names, { model, reader, usual }, limits)];
+  if ('messages' in prompt)
+    return [
+      await chatPrompt(prompt, { tools, names, protect: [...roles, ...protect] }, { model, reader, usual }, limits),
+    ];
   const read: PromptTokens[] = [];
-  for (const [i, one] of prompt.prompts.entries())
-    read.push(await promptTokens(one, names.one(i), { model, reader }, limits));
+  for (const [i, one] of prompt.prompts.entries()) {
+    const tokens = await promptTokens(one, names.one(i), { model, reader }, limits);
+    read.push({ ...tokens, protect: protecting(protect, { ids: tokens.ids, tokenizer: model.tokenizer }) });
+  }
   return read;
 }
 
@@ -63,28 +82,73 @@ async function promptTokens(
 /** Renders and tokenizes a conversation with the model's chat template; without one, as lines for the model to continue. */
 async function chatPrompt(
   asked: Extract<AskedPrompt, { readonly messages: unknown }>,
-  names: AskNames,
-  { model: { chatTemplate }, reader, usual }: PromptReading,
+  { tools, names, protect = [] }: Pick<Ask, 'tools' | 'names' | 'protect'>,
+  { model: { chatTemplate, tokenizer }, reader, usual }: PromptReading,
   limits: PromptLimits,
 ): Promise<PromptTokens> {
   const template = chatTemplate?.(),
     { prompt: param } = names,
     variables = variablesOf(asked.variables, usual, template !== undefined),
-    messages = conversation(asked, template, names.one);
+    messages = conversation(asked.messages, template, names.one);
   // checked before rendering, which only makes it longer
+  reader.expectFits(held(tools), limits, names.tools);
   reader.expectFits(
     messages.reduce((sum, { content }) => sum + content.length, 0),
     limits,
     param,
   );
-  const ids = await reader.read(
-    template ? rendered(template.render(messages, { variables })) : untrusted(lines(messages)),
-    limits,
-    param,
-  );
+  const options = { variables, ...(tools.length > 0 && { tools: tools.map(offered) }) },
+    render = template && ((given: readonly ChatMessage[]) => template.render(given, options)),
+    chat = render ? render(messages) : written(messages),
+    ids = await reader.read(rendered(chat, template === undefined), limits, param);
   if (ids.length === 0) throw new Refusal(`'${param}' must have at least one token, got none`, { param });
-  return { ids, stop: template ? [] : ['\n'] };
+  const turns = conversationTurns(asked.messages, {
+    given: options,
+    tails: template ? [] : ['\n'],
+    async rest(i, tail) {
+      const rest = render
+        ? afterTurn(asked.messages, i, (given) => conversation(given, template, names.one), render)
+        : afterLine(messages, i, lines, tail);
+      return rest && (await reader.read(rendered(rest, false), limits, param));
+    },
+  });
+  return {
+    ids,
+    stop: template ? [] : ['\n'],
+    end: chat.text.slice(-100),
+    turns,
+    notes: unreadVariables(template ?? {}, asked.variables).map(
+      (name) => `the chat template of this model never reads '${name}'`,
+    ),
+    protect: protecting(protect, {
+      ids,
+      tokenizer,
+      conversation: {
+        rendered: chat,
+        special: template === undefined,
+        get ranges() {
+          const { tools: given, ...without } = options,
+            text = (of: readonly ChatMessage[], withTools: boolean): string =>
+              template ? template(of, withTools ? options : without) : written(of).text;
+          return roleRanges(text, messages, chat.text, given !== undefined);
+        },
+      },
+    }),
+  };
 }
+
+/** Returns a function as templates read it. */
+const offered = ({
+  name,
+  description = '',
+  parameters = { type: 'object', properties: {} },
+}: ToolFunction): object => ({
+  type: 'function',
+  function: { name, description, parameters },
+});
+
+/** Returns the characters of tools, or of another value, as JSON. */
+export const held = (value: unknown): number => JSON.stringify(value)?.length ?? 0;
 
 /** Returns the values of the template's variables. @throws Refusal for those that no template takes */
 function variablesOf(
@@ -104,9 +168,30 @@ function variablesOf(
   return { ...usual, ...own };
 }
 
-const rendered = ({ text, untrusted }: RenderedChat): PromptText => ({ text, options: { special: false, untrusted } });
-/** Text in which no control token is recognized. */
-const untrusted = (text: string): PromptText => ({ text, options: { untrusted: [[0, text.length]] } });
+/**
+ * Returns what finds the protected positions of ids: parts by name and ranges are those of the prompt, and texts are looked
+ * for. @throws KvError for what cannot be found in the prompt
+ */
+function protecting(protect: readonly Protected[], prompt: ProtectedPrompt): PromptTokens['protect'] {
+  if (protect.length === 0) return undefined;
+  const places = protectedSpans(protect.filter(isPlace), prompt),
+    texts = protect.filter((one) => !isPlace(one)),
+    { tokenizer } = prompt,
+    spansOf = (ids: readonly number[], partial: boolean): readonly Span[] =>
+      joinedSpans([...places, ...protectedSpans(texts, { ids, tokenizer, partial })]),
+    own = spansOf(prompt.ids, false);
+  return (ids) => (ids === prompt.ids ? own : spansOf(ids, true));
+}
+
+const rendered = ({ text, untrusted }: RenderedChat, special: boolean): PromptText => ({
+  text,
+  options: { special, untrusted },
+});
+/** Writes a conversation without a template, in which no control token is recognized. */
+const written = (messages: readonly ChatMessage[]): RenderedChat => {
+  const text = lines(messages);
+  return { text, untrusted: [[0, text.length]] };
+};
 
 /** Writes a conversation as lines; an answer continues the line of its question. */
 const lines = (messages: readonly ChatMessage[]): string =>

@@ -12,9 +12,10 @@ export type AnswerEvent =
   | ({ readonly what: 'text' | 'reasoning'; readonly text: string } & OfChoice)
   /** A call begins: its number in the choice, from 0. */
   | ({ readonly what: 'call'; readonly call: number; readonly id: string; readonly name: string } & OfChoice)
-  /** More of its arguments: together JSON text of an object, unless the answer ended before. */
+  /** More of its arguments: together JSON text of an object. A call that the answer ends in is none. */
   | ({ readonly what: 'arguments'; readonly call: number; readonly text: string } & OfChoice)
-  | ({ readonly what: 'end'; readonly finish: FinishReason } & OfChoice)
+  /** The choice ended, perhaps at one of the stop texts. */
+  | ({ readonly what: 'end'; readonly finish: FinishReason; readonly stopText?: string | undefined } & OfChoice)
   /** The last event: of all prompts and choices together. */
   | { readonly what: 'usage'; readonly usage: Usage };
 
@@ -79,17 +80,16 @@ type Heard<T = ChoiceEvent> = T extends unknown ? Omit<T, 'choice'> : never;
 /** Reads one choice: what of its text is said, thought and called. */
 class ChoiceReading {
   readonly #reader: AnswerReader | undefined;
-  /** Calls so far, and the arguments of the last one. */
-  #calls = 0;
-  #arguments = '';
+  #called = false;
   constructor(reader: AnswerReader | undefined) {
     this.#reader = reader;
   }
 
-  push({ text, scored, finish }: TokenEvent): readonly Heard[] {
+  push({ text, scored, finish, stopText }: TokenEvent): readonly Heard[] {
     const events = [...this.#parts(text, finish !== undefined)];
     if (scored) events[0] = { ...(events[0] ?? { what: 'text', text: '' }), scored };
-    if (finish) events.push({ what: 'end', finish: finish === 'stop' && this.#called() ? 'tool_calls' : finish });
+    if (finish)
+      events.push({ what: 'end', finish: finish === 'stop' && this.#called ? 'tool_calls' : finish, stopText });
     return events;
   }
 
@@ -97,26 +97,10 @@ class ChoiceReading {
     if (!this.#reader) return text === '' ? [] : [{ what: 'text', text }];
     const parts = [...this.#reader.push(text), ...(last ? this.#reader.end() : [])];
     return parts.map((part) => {
-      if (part.what === 'arguments') this.#arguments += part.text;
       if (part.what !== 'call') return part;
-      [this.#calls, this.#arguments] = [this.#calls + 1, ''];
+      this.#called = true;
       return { ...part, id: callId() };
     });
-  }
-
-  /** Whether a call is complete: all but the last are. */
-  #called(): boolean {
-    return this.#calls > 1 || (this.#calls === 1 && isJson(this.#arguments));
-  }
-}
-
-/** Whether a text is JSON. */
-export function isJson(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
   }
 }
 
@@ -128,7 +112,9 @@ function totalUsage(all: readonly Usage[]): Usage {
   const sum = (of: (usage: Usage) => number): number => all.reduce((n, each) => n + of(each), 0);
   return {
     promptTokens: sum((u) => u.promptTokens),
-    cachedTokens: sum((u) => u.cachedTokens),
+    tokensReused: sum((u) => u.tokensReused),
+    tokensRead: sum((u) => u.tokensRead),
+    tokensDropped: sum((u) => u.tokensDropped),
     completionTokens: sum((u) => u.completionTokens),
     keptSlots: sum((u) => u.keptSlots),
     droppedSlots: sum((u) => u.droppedSlots),

@@ -1,8 +1,10 @@
 import { KvError } from '@kv/core';
-import { createPrefixStore, freeObservations, Sequence } from '@kv/models';
-import type { Model, PrefixStore } from '@kv/models';
+import { snapshotsOfPrefix } from '@kv/engine';
+import { Sequence } from '@kv/models';
+import type { Model } from '@kv/models';
 import { Refusal } from '../protocol/refusal.ts';
 import { AnswerChoice } from './answer-choice.ts';
+import { Conversations } from './conversations.ts';
 import type { Job, SchedulerObserver, SchedulerOptions, SequenceRequest } from './job.ts';
 import { MemoryBudget } from './memory-budget.ts';
 import { decodeSlots, requestBytes, scratchBytes, sequenceBytes, startsFromPrefix } from './memory-estimate.ts';
@@ -11,21 +13,19 @@ import { noMemory } from './refusals.ts';
 /** Maximum operations of one policy step: about a second, during which the event loop is blocked. */
 const MOST_OPERATIONS = 2 ** 33;
 
-/** The caches of all jobs: bytes of a sequence are reserved before it grows, and finished caches stay as prefixes. */
+type Options = Pick<SchedulerOptions, 'memory' | 'part' | 'running' | 'conversations'>;
+
+/** The caches of all jobs: bytes of a sequence are reserved before it grows, and caches stay after their answers. */
 export class CacheMemory {
   readonly pool: MemoryBudget;
-  readonly prefixes: PrefixStore;
+  readonly conversations: Conversations;
   /** Bytes that forward passes need in addition to all sequences. */
   readonly scratch: number;
   readonly #model: Model;
-  readonly #options: Pick<SchedulerOptions, 'memory' | 'part' | 'running'>;
+  readonly #options: Options;
   readonly #exceeded: SchedulerObserver['exceeded'];
 
-  constructor(
-    model: Model,
-    options: Pick<SchedulerOptions, 'memory' | 'part' | 'running'>,
-    exceeded: SchedulerObserver['exceeded'],
-  ) {
+  constructor(model: Model, options: Options, { exceeded, storeFailed }: SchedulerObserver) {
     [this.#model, this.#options, this.#exceeded] = [model, options, exceeded];
     this.scratch = scratchBytes(model.config, options.part, options.running);
     const limit = options.memory - this.scratch;
@@ -35,8 +35,8 @@ export class CacheMemory {
         `expected more than the ${this.scratch} bytes that passes work in, got ${options.memory}`,
       );
     this.pool = new MemoryBudget(limit);
-    this.prefixes = createPrefixStore(model, { maxBytes: this.pool.limit, mostOperations: MOST_OPERATIONS });
-    this.pool.prefixes = this.prefixes;
+    this.conversations = new Conversations(model, options.conversations, storeFailed);
+    this.pool.conversations = this.conversations;
   }
 
   /**
@@ -47,9 +47,14 @@ export class CacheMemory {
     return this.#model.scratchBytes?.() ?? this.scratch;
   }
 
-  /** Returns the bytes that a request may need. @throws Refusal with 400 if there never are that many */
-  needOf(request: SequenceRequest): number {
-    const need = requestBytes(request, this.#model);
+  /**
+   * Returns the bytes that a request may need, after the conversation that it goes on from. @throws Refusal with 400 if
+   * there never are that many
+   */
+  needOf(request: SequenceRequest, from?: Job['from']): number {
+    const { kept, length = 0 } = from?.state ?? {},
+      held = kept && { length, slots: Math.min(length, kept.sequence.memory.slots.longest) },
+      need = Math.max(kept?.bytes ?? 0, requestBytes(request, this.#model, (from ?? request).ids.length, held));
     if (need <= this.pool.limit) return need;
     throw new Refusal(
       `the prompt and its answers may need ${need + this.scratch} bytes of cache, more than all of the ${this.#options.memory} that there are: ask for fewer tokens, or a smaller budget with a block`,
@@ -57,12 +62,59 @@ export class CacheMemory {
     );
   }
 
-  /** Returns a sequence for a prompt: over a cached prefix of it if its policy allows that, else an empty one. */
-  open({ ids, sequencePolicy, scorePrompt }: SequenceRequest): Sequence {
-    const { part } = this.#options;
-    return scorePrompt === undefined && startsFromPrefix(sequencePolicy, part)
-      ? this.prefixes.begin(ids, part)
-      : new Sequence(this.#model, undefined, { mostOperations: MOST_OPERATIONS });
+  /**
+   * Loads the conversation that was found for a job in the store, once there is room beside all reservations; returns
+   * whether there was, or never will be.
+   */
+  async load(job: Job): Promise<boolean> {
+    const { found, request } = job,
+      { pool, conversations } = this,
+      bytes = found?.file?.length ?? 0;
+    if (!found || bytes > pool.limit) {
+      delete job.found;
+      return true;
+    }
+    if (bytes > pool.free) return false;
+    conversations.shrink(pool.free - bytes);
+    const { name, start } = found,
+      state = await conversations.load(found, request, MOST_OPERATIONS);
+    pool.note();
+    if (state) job.found = { name, ...(start && { start }), state };
+    else delete job.found;
+    return true;
+  }
+
+  /** Reserves a job's need, and opens its sequence: over its conversation, over a cached prefix, or an empty one. */
+  open(job: Job): Sequence {
+    const { request, from, need } = job,
+      { ids, sequencePolicy, scorePrompt } = request,
+      { part } = this.#options,
+      { pool, conversations } = this;
+    if (from) {
+      const { state } = from,
+        { kept, length } = state,
+        whole = length === kept.sequence.progress.length;
+      job.inParts = Math.min(length, kept.inParts);
+      conversations.touch(kept);
+      if (whole) job.parent = kept;
+      const moved = whole && pool.free - need < kept.bytes ? conversations.move(kept) : undefined;
+      pool.take(need);
+      if (moved) return moved;
+      if (!kept.gone) return conversations.copy(state);
+      delete job.from;
+      delete job.parent; // there was no room for a copy of what goes on longer: the prompt is read again
+    } else pool.take(need);
+    const alone = scorePrompt === undefined && startsFromPrefix(sequencePolicy, part),
+      prefix = alone ? conversations.prefix(ids, part) : undefined,
+      block = sequencePolicy.block ?? sequencePolicy.policy?.hooks('cadence')[0]?.block;
+    job.inParts = block === undefined ? ids.length : 0;
+    return (
+      prefix?.sequence ??
+      new Sequence(this.#model, undefined, {
+        mostOperations: MOST_OPERATIONS,
+        ...(alone && { snapshots: snapshotsOfPrefix }),
+      })
+    );
   }
 
   /** Reserves what `held` exceeds `promised` by, and returns it. @throws Refusal with 503 where there is no room */
@@ -74,18 +126,18 @@ export class CacheMemory {
   }
 
   /**
-   * Forks a prefilled sequence into the answers of its job, each with a reservation instead of the job's.
+   * Forks a prefilled sequence into the answers of its job, each with a reservation instead of the job's. What events
+   * read of the past is recorded on, for the turns that follow.
    * @throws Refusal with 503 where there is no room
    */
   fork(job: Job, sequence: Sequence): void {
-    const { ids, sequencePolicy, limits, n, offset } = job.request;
-    if (sequencePolicy.every === undefined && (sequence.active.policy.hooks('cadence')[0]?.every ?? 0) === 0)
-      freeObservations(sequence);
+    const { sequencePolicy, limits, n, offset } = job.request,
+      { length } = sequence.progress;
     const slots = sequence.memory.slots.lengths().map((heads) => {
         const longest = Math.max(...heads);
-        return longest + decodeSlots(sequencePolicy, longest, ids.length, limits.maxNewTokens);
+        return longest + decodeSlots(sequencePolicy, longest, length, limits.maxNewTokens);
       }),
-      each = sequenceBytes(this.#model, slots, ids.length + limits.maxNewTokens, sequencePolicy),
+      each = sequenceBytes(this.#model, slots, length + limits.maxNewTokens, sequencePolicy),
       promised = Math.max(sequence.memory.ledger.allocated, each),
       more = n * promised - job.need;
     if (more > 0 && !this.pool.take(more)) throw noMemory();
@@ -105,17 +157,20 @@ export class CacheMemory {
     delete job.sequence;
   }
 
-  /** Releases an answer's reservation; its cache becomes a prefix for later prompts if `keep` and it fits. */
-  releaseAnswer(choice: AnswerChoice, keep: boolean): void {
-    const { sequence, promised } = choice;
+  /** Releases an answer's reservation; its cache stays as a conversation if `keep` and it fits. */
+  releaseAnswer(choice: AnswerChoice, { request, inParts = 0, parent }: Job, keep: boolean): void {
+    const { sequence, promised } = choice,
+      { pool, conversations } = this;
     choice.release();
-    this.pool.give(promised);
-    if (!keep || sequence.memory.ledger.allocated > this.pool.free) {
+    pool.give(promised);
+    if (!keep || sequence.memory.ledger.allocated > pool.free) {
       sequence.destroy();
       return;
     }
-    this.prefixes.keep(sequence, this.#options.part);
-    this.prefixes.shrink(this.pool.free);
-    this.pool.note();
+    const end = choice.end(request.turns?.tails ?? []),
+      cache = { sequence, inParts, ...(end ?? { unread: [], tail: '' }) };
+    conversations.keep(cache, request, end && choice.text, parent);
+    conversations.shrink(pool.free);
+    pool.note();
   }
 }

@@ -1,20 +1,21 @@
 import type { CacheUsage, Sequence } from '@kv/models';
-import type { Policy } from '@kv/core';
 import type { ScoredToken } from '../protocol/logprobs.ts';
 import type { Channel } from './channel.ts';
 import type { AnswerLimits, AnswerChoice, TokenEvent } from './answer-choice.ts';
-import type { SequencePolicy } from './sequence-policy.ts';
+import type { ConversationRequest, ConversationState, FoundConversation, KeptConversation } from './conversations.ts';
+import type { ConversationStore } from './conversation-store.ts';
 
 /** One prompt and the answers requested for it. */
-export interface SequenceRequest {
-  readonly ids: readonly number[];
-  readonly policy: Policy | undefined;
-  readonly sequencePolicy: SequencePolicy;
+export interface SequenceRequest extends ConversationRequest {
   readonly limits: AnswerLimits;
+  /** Notes on what was asked. */
+  readonly notes?: readonly string[] | undefined;
   /** Number of answers to generate. */
   readonly n: number;
   /** Number of most likely tokens to report for each prompt token; absent if the prompt is not scored. */
   readonly scorePrompt?: number | undefined;
+  /** Characters of tools and schemas, which are held until the answers end. @defaultValue 0 */
+  readonly schemaBytes?: number | undefined;
   /** Characters of the echoed prompt that precede the answer in the response. */
   readonly offset: number;
   /** Whether the response is streamed. */
@@ -27,8 +28,13 @@ export interface SequenceRequest {
 
 /** Token and slot counts of a finished job. */
 export interface Usage {
+  /** Tokens that the answers go on from, `tokensReused` and `tokensRead` together. */
   readonly promptTokens: number;
-  readonly cachedTokens: number;
+  /** Tokens of the prompt that were in a cache already, and those that were read. */
+  readonly tokensReused: number;
+  readonly tokensRead: number;
+  /** Tokens of all answers' sequences that no layer and head holds any more. */
+  tokensDropped: number;
   completionTokens: number;
   keptSlots: number;
   droppedSlots: number;
@@ -59,7 +65,18 @@ export interface Job {
   need: number;
   /** Bytes of its events, reserved together with `need` and held until they are read. */
   readonly unreadBytes: number;
+  /** Where the conversation is that it goes on from; `undefined` where there is none, absent until it was looked for. */
+  found?: FoundConversation | undefined;
+  looking?: 'now' | 'done';
+  /** The conversation, and the tokens that follow it. */
+  from?: { readonly state: ConversationState; readonly ids: readonly number[] };
+  /** The cache at whose end it began. */
+  parent?: KeptConversation | undefined;
   sequence?: Sequence;
+  /** Tokens of its sequence once its prompt is read. */
+  length?: number;
+  /** First tokens of its sequence that were read in whole parts. */
+  inParts?: number;
   reading?: AsyncGenerator<number, void>;
   usage?: Usage;
   choices: AnswerChoice[];
@@ -68,7 +85,7 @@ export interface Job {
 }
 
 export interface SchedulerOptions {
-  /** Bytes for all sequences, prefixes, scratch and requests together. */
+  /** Bytes for all sequences, conversations, scratch and requests together. */
   readonly memory: number;
   /** Maximum number of queued prompts. */
   readonly queue: number;
@@ -82,6 +99,8 @@ export interface SchedulerOptions {
   readonly readerMs: number;
   /** Milliseconds that a prompt may wait and run in total. */
   readonly requestMs: number;
+  /** Where conversations lie that memory has no room for. @defaultValue they are dropped */
+  readonly conversations?: ConversationStore | undefined;
 }
 
 /** Callbacks for metrics. */
@@ -92,5 +111,7 @@ export interface SchedulerObserver {
   failed?(cause: unknown): void;
   /** A sequence used more bytes than were reserved for it, which shows that a bound is wrong. */
   exceeded?(held: number, promised: number): void;
+  /** The store of conversations failed, or held a damaged one; the request goes on without it. */
+  storeFailed?(cause: unknown): void;
   ended?(usage: NonNullable<Job['usage']>): void;
 }

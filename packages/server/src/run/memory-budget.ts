@@ -1,5 +1,3 @@
-import type { PrefixStore } from '@kv/models';
-
 /**
  * Share of the limit reserved for requests rather than caches. Caches may not use it, since an engine's heap never
  * shrinks.
@@ -7,15 +5,15 @@ import type { PrefixStore } from '@kv/models';
 const REQUESTS = 1 / 8;
 
 /**
- * The server's memory budget: reservations of sequences, with kept prefixes in whatever they leave free, and separately
+ * The server's memory budget: reservations of sequences, with kept conversations in whatever they leave free, and separately
  * reservations of requests for their text and unread events.
  */
 export class MemoryBudget {
   /** Maximum bytes of caches. Requests have `requestLimit` in addition. */
   readonly limit: number;
   readonly requestLimit: number;
-  /** Kept prefixes, which use the bytes that no sequence has reserved. */
-  prefixes: Pick<PrefixStore, 'bytes' | 'shrink'> = { bytes: 0, shrink: () => {} };
+  /** Kept conversations, which use the bytes that no sequence has reserved. */
+  conversations: { readonly bytes: number; shrink(most: number): void } = { bytes: 0, shrink: () => {} };
   #taken = 0;
   #requests = 0;
   #peak = 0;
@@ -33,19 +31,19 @@ export class MemoryBudget {
   get requests(): number {
     return this.#requests;
   }
-  /** Highest sum of reservations and kept prefixes so far. */
+  /** Highest sum of reservations and kept conversations so far. */
   get peak(): number {
     return this.#peak;
   }
-  /** Bytes that no sequence has reserved; prefixes may occupy them. */
+  /** Bytes that no sequence has reserved; kept conversations may occupy them. */
   get free(): number {
     return this.limit - this.#taken;
   }
 
-  /** Reserves `bytes` for a sequence if they are free, dropping prefixes to make room. Returns whether it did. */
+  /** Reserves `bytes` for a sequence if they are free, dropping conversations to make room. Returns whether it did. */
   take(bytes: number): boolean {
     if (bytes > this.free) return false;
-    this.prefixes.shrink(this.free - bytes);
+    this.conversations.shrink(this.free - bytes);
     this.#taken += bytes;
     this.note();
     return true;
@@ -65,8 +63,8 @@ export class MemoryBudget {
     this.#requests -= bytes;
   }
 
-  /** Updates `peak`; call it after prefixes have grown. */
+  /** Updates `peak`; call it after kept conversations have grown. */
   note(): void {
-    this.#peak = Math.max(this.#peak, this.#taken + this.#requests + this.prefixes.bytes);
+    this.#peak = Math.max(this.#peak, this.#taken + this.#requests + this.conversations.bytes);
   }
 }

@@ -58,12 +58,21 @@ export function startsFromPrefix(sequencePolicy: SequencePolicy, rest: number): 
   );
 }
 
-/** Returns an upper bound on the slots of a layer's longest head while a prompt of `tokens` tokens is read. */
-export function prefillSlots(sequencePolicy: SequencePolicy, tokens: number): number {
+/** What a prompt goes on from: tokens, and slots of the longest head that is left of them. */
+export interface Held {
+  readonly length: number;
+  readonly slots: number;
+}
+const NOTHING: Held = { length: 0, slots: 0 };
+
+/**
+ * Returns an upper bound on the slots of a layer's longest head while `tokens` tokens are read after those that are held.
+ */
+export function prefillSlots(sequencePolicy: SequencePolicy, tokens: number, { length, slots } = NOTHING): number {
   const policy = evicting(sequencePolicy),
     { budget, sizes, block = policy?.hooks('cadence')[0]?.block } = sequencePolicy;
-  if (!policy || waits(policy) || !even(policy) || block === undefined || budget === undefined) return tokens;
-  return Math.min(tokens, mostKept(policy, budget, tokens, { sizes }) + block);
+  if (!policy || waits(policy) || !even(policy) || block === undefined || budget === undefined) return slots + tokens;
+  return Math.min(slots + tokens, Math.max(slots, mostKept(policy, budget, length + tokens, { sizes }) + block));
 }
 
 /**
@@ -141,15 +150,26 @@ export function sequenceBytes(
   );
 }
 
-/** Returns an upper bound on the bytes of a prompt and its answers, during prefill or decoding. */
-export function requestBytes({ ids, sequencePolicy, limits, n }: SequenceRequest, model: StoredModel): number {
-  const layers = (slots: number): number[] => Array<number>(slotModel(model.config).layers).fill(slots),
-    all = ids.length + limits.maxNewTokens,
-    read = prefillSlots(sequencePolicy, ids.length),
+/**
+ * Returns an upper bound on the bytes of a prompt of `tokens` tokens, after those that are held, and of its answers,
+ * during prefill or decoding.
+ */
+export function requestBytes(
+  { sequencePolicy, limits, n }: Pick<SequenceRequest, 'sequencePolicy' | 'limits' | 'n'>,
+  model: StoredModel,
+  tokens: number,
+  held = NOTHING,
+): number {
+  const layers = (slots: number): number[] =>
+      // what a head holds fits the context
+      Array<number>(slotModel(model.config).layers).fill(Math.min(slots, model.config.maxPositions)),
+    prompt = held.length + tokens,
+    all = prompt + limits.maxNewTokens,
+    read = prefillSlots(sequencePolicy, tokens, held),
     reading = sequenceBytes(model, layers(read), all, sequencePolicy),
     answer = sequenceBytes(
       model,
-      layers(read + decodeSlots(sequencePolicy, read, ids.length, limits.maxNewTokens)),
+      layers(read + decodeSlots(sequencePolicy, read, prompt, limits.maxNewTokens)),
       all,
       sequencePolicy,
     );
@@ -183,13 +203,22 @@ export function scratchBytes(config: ModelConfig, part: number, running: number)
 
 /**
  * Returns an upper bound on the bytes of unread events of a request: ids, text and, where tokens are scored, their most
- * likely alternatives, as objects and as JSON. For a stream at most `ahead` events are unread.
+ * likely alternatives, as objects and as JSON; and of tools, schemas and messages. For a stream at most `ahead` events are unread.
  */
-export function unreadEventBytes({ ids, limits, n, scorePrompt, streamed }: SequenceRequest, ahead: number): number {
+export function unreadEventBytes(
+  { ids, limits, n, scorePrompt, streamed, schemaBytes = 0, turns }: SequenceRequest,
+  ahead: number,
+): number {
   const scored = (count: number | undefined): number => (count === undefined ? 0 : 250 + 200 * (count + 1)),
     answers = streamed ? Math.min(n * limits.maxNewTokens, ahead + n) : n * limits.maxNewTokens,
     prompts = scorePrompt === undefined ? 0 : (streamed ? 1 : n) * ids.length;
-  return 32 * ids.length + answers * (64 + scored(limits.logprobs)) + prompts * scored(scorePrompt);
+  return (
+    32 * ids.length +
+    8 * schemaBytes +
+    (turns?.bytes ?? 0) +
+    answers * (64 + scored(limits.logprobs)) +
+    prompts * scored(scorePrompt)
+  );
 }
 
 /**

@@ -1,5 +1,5 @@
-import { slotRows, stepTogether } from '@kv/engine';
-import type { Model } from '@kv/models';
+import { heldOf, stepTogether } from '@kv/engine';
+import type { Model, PrefillPartsOptions, Sequence } from '@kv/models';
 import { promptScores } from '../protocol/logprobs.ts';
 import { cancelledRefusal, Refusal, refusalOf } from '../protocol/refusal.ts';
 import type { AnswerChoice, TokenEvent } from './answer-choice.ts';
@@ -29,8 +29,9 @@ export class Scheduler {
 
   constructor(model: Model, options: SchedulerOptions, observed: SchedulerObserver = {}) {
     [this.#model, this.#options, this.#observer] = [model, options, observed];
-    this.caches = new CacheMemory(model, options, observed.exceeded);
+    this.caches = new CacheMemory(model, options, observed);
     this.requests = new RequestMemory(this.caches.pool);
+    this.caches.conversations.onWritten = () => this.#start();
   }
 
   get counts(): JobQueues['counts'] {
@@ -58,7 +59,9 @@ export class Scheduler {
       { requestLimit } = this.caches.pool,
       events = new Channel<JobEvent>();
     const jobs = all.map((request, index): Job => {
-      const need = this.caches.needOf(request),
+      const { conversations } = this.caches,
+        later = conversations.maybeStored(request) || conversations.find(request) !== undefined,
+        need = later ? 0 : this.caches.needOf(request),
         unreadBytes = unreadEventBytes(request, ahead) + samplerBytes(request);
       if (unreadBytes > requestLimit) throw answerTooLarge(unreadBytes, requestLimit);
       if (request.n > running)
@@ -79,10 +82,7 @@ export class Scheduler {
         { once: true },
       );
     waiting.push(...jobs);
-    this.#loop ??= this.#run().finally(() => {
-      this.#loop = undefined;
-    });
-    this.#wake();
+    this.#start();
     return events;
   }
 
@@ -103,27 +103,36 @@ export class Scheduler {
     }, graceMs);
     await this.#loop;
     clearTimeout(cut);
-    this.caches.prefixes.destroy();
+    await this.caches.conversations.write(true);
+    this.caches.conversations.destroy();
   }
 
   async #run(): Promise<void> {
     const { waiting, reading, answering } = this.#jobs;
     for (;;) {
       this.#expire();
-      this.#admit();
+      await this.#admit();
       const job = reading.shift(),
         ready = answering.filter((each) => this.#keepsUp(each));
       if (!job && ready.length === 0) {
+        await this.caches.conversations.write();
         if (waiting.length + answering.length === 0) return;
         await this.#sleep();
         continue;
       }
       if (job) await this.#prefillPart(job);
       if (ready.length > 0) await this.#step(ready);
+      await this.caches.conversations.write();
       await new Promise<void>((resolve) => setImmediate(resolve));
     }
   }
 
+  #start(): void {
+    this.#loop ??= this.#run().finally(() => {
+      this.#loop = undefined;
+    });
+    this.#wake();
+  }
   #wake(): void {
     this.#resume?.();
   }
@@ -150,42 +159,104 @@ export class Scheduler {
   }
 
   /** Starts waiting jobs in order while they fit. */
-  #admit(): void {
+  async #admit(): Promise<void> {
     const { waiting } = this.#jobs,
       { pool } = this.caches;
     for (let job = waiting[0]; job; job = waiting[0]) {
       if (this.#jobs.running + job.request.n > this.#options.running) return;
+      try {
+        if (!(await this.#looked(job))) return;
+        job.need = this.caches.needOf(job.request, job.from);
+      } catch (cause) {
+        this.#fail(job, cause);
+        continue;
+      }
       if (job.need > pool.free || !this.requests.keep(job)) return;
-      pool.take(job.need);
       waiting.shift();
       this.#observer.waited?.(performance.now() - job.since);
       this.#begin(job);
     }
   }
 
+  /** Looks for the conversation that a job goes on from, and for the tokens that follow it. Returns whether it has. */
+  async #looked(job: Job): Promise<boolean> {
+    const { request, found, from } = job,
+      { conversations } = this.caches;
+    if (from?.state.kept.gone) {
+      // dropped while the job waited: looked for again
+      delete job.from;
+      delete job.found;
+      delete job.looking;
+    } else if (job.from) return true;
+    if (job.looking === 'now' || request.scorePrompt !== undefined) return job.looking !== 'now';
+    if (found?.file) {
+      if (!(await this.caches.load(job))) return false;
+      if (!job.found) return true;
+    } else if (job.looking === 'done') return true;
+    const { turns, ids } = request;
+    if (!turns || turns.starts.length === 0) {
+      const { state } = conversations.find(request) ?? {};
+      if (state) job.from = { state, ids: ids.slice(state.length) };
+      job.looking = 'done';
+      return true;
+    }
+    job.looking = 'now';
+    void this.#look(job)
+      .catch((cause: unknown) => this.#fail(job, cause))
+      .finally(() => {
+        job.looking = 'done';
+        this.#wake();
+      });
+    return false;
+  }
+
+  /** Looks for a job's conversation, and reads the text that follows it once the conversation is in memory. */
+  async #look(job: Job): Promise<void> {
+    const found = job.found ?? (await this.caches.conversations.look(job.request));
+    job.found = found;
+    if (!found) this.caches.conversations.counts.reread++;
+    const { state, start } = found ?? {};
+    if (!state || !start) return;
+    const rest = await start.rest(state.tail);
+    if (rest && rest.length > 0) job.from = { state, ids: [...state.unread, ...rest] };
+  }
+
   #begin(job: Job): void {
-    const { ids, policy, sequencePolicy, scorePrompt } = job.request,
+    const { request } = job,
+      { policy, sequencePolicy, scorePrompt } = request,
       { block, budget } = sequencePolicy,
-      sequence = this.caches.open(job.request),
-      cached = sequence.progress.length;
+      sequence = this.caches.open(job),
+      { from } = job,
+      reused = sequence.progress.length,
+      ids = from?.ids ?? request.ids.slice(reused);
     job.sequence = sequence;
+    try {
+      if (request.protect) sequence.protect(request.protect([...sequence.progress.text.ids, ...ids]));
+    } catch (cause) {
+      this.#fail(job, cause); // more than the budget holds, with what was protected before
+      return;
+    }
+    job.length = reused + ids.length;
     job.usage = {
-      promptTokens: ids.length,
-      cachedTokens: cached,
+      promptTokens: job.length,
+      tokensReused: reused,
+      tokensRead: ids.length,
+      tokensDropped: 0,
       completionTokens: 0,
       keptSlots: 0,
       droppedSlots: 0,
       cache: { ...sequence.memory.cache, liveBytes: 0 },
       scoredEvicted: false,
-      notes: new Set(),
+      notes: new Set(job.request.notes),
     };
-    job.reading = sequence.prefillParts(ids.slice(cached), {
+    const options = {
       ...(policy && { policy }),
-      budget,
+      budget: budget ?? (sequencePolicy.policy?.choosesBudget && from ? job.length : undefined),
       block,
       part: this.#options.part,
       rows: scorePrompt === undefined ? 1 : ids.length,
-    });
+    };
+    job.reading = from ? readOn(sequence, ids, options) : sequence.prefillParts(ids, options);
     this.#jobs.reading.push(job);
   }
 
@@ -205,7 +276,7 @@ export class Scheduler {
         job.events.push({ job: job.index, what: 'prompt', scored });
       }
       this.#observer.part?.(sequence.progress.length - before, performance.now() - started);
-      if (sequence.progress.length < request.ids.length) {
+      if (sequence.progress.length < (job.length ?? 0)) {
         this.#jobs.reading.push(job);
         return;
       }
@@ -270,13 +341,9 @@ export class Scheduler {
   #finish(job: Job, choice: AnswerChoice, keep: boolean): void {
     const { sequence } = choice,
       { usage } = job,
-      kept = sequence.memory.slots
-        .lengths()
-        .flat()
-        .reduce((sum, n) => sum + n, 0),
-      rows = slotRows(this.#model.config);
+      { slots, tokens } = heldOf(sequence);
     if (usage) {
-      usage.keptSlots += kept;
+      usage.keptSlots += slots.kept;
       const { liveBytes, peakBytes } = sequence.memory.cache,
         { cache } = usage;
       usage.cache = {
@@ -285,10 +352,11 @@ export class Scheduler {
         peakBytes: Math.max(cache.peakBytes, peakBytes),
       };
       for (const note of sequence.stats.notes) usage.notes.add(note);
-      usage.droppedSlots += sequence.progress.length * rows - kept;
+      usage.droppedSlots += slots.dropped;
+      usage.tokensDropped += tokens.dropped;
     }
     job.choices = job.choices.filter((other) => other !== choice);
-    this.caches.releaseAnswer(choice, keep && !this.#closing);
+    this.caches.releaseAnswer(choice, job, keep);
   }
 
   /** Whether its reader keeps up; drops one that lags longer than `readerMs`. */
@@ -318,4 +386,18 @@ export class Scheduler {
     for (const choice of [...job.choices]) this.#finish(job, choice, false);
     job.events.end(refusal);
   }
+}
+
+/**
+ * Goes on with a conversation: evicts what its last answer has added to the budget, then reads what follows, as `Chat`
+ * does.
+ */
+async function* readOn(
+  sequence: Sequence,
+  ids: readonly number[],
+  options: PrefillPartsOptions,
+): AsyncGenerator<number, void> {
+  const { policy, budget } = options;
+  if (policy !== undefined && budget !== undefined) await sequence.evict(policy, budget);
+  yield* sequence.prefillParts(ids, options);
 }

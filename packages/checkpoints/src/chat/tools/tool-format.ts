@@ -22,19 +22,24 @@ export interface ToolFormat {
   /**
    * Returns the structure that an answer must have so that each of its calls is of an offered function with arguments
    * that fit its schema.
-   * @param parallel whether an answer may make several calls
+   * @param parallel whether an answer may make several calls; it never does where the template writes one alone
+   * @param prompt the rendered prompt, which may end within reasoning. @defaultValue as the template's prompts do
    * @throws KvError for a name that is not offered, or a schema that the format cannot be held to
    */
-  structure(tools: readonly ToolFunction[], choice: ToolChoice, parallel: boolean): AnswerStructure;
+  structure(tools: readonly ToolFunction[], choice: ToolChoice, parallel: boolean, prompt?: string): AnswerStructure;
   /** Texts of special tokens that the format reads: an answer's decoder writes these out, and a grammar matches them. */
   readonly marks: readonly string[];
-  /** Texts of special tokens that end an answer after a call, beside the model's own end tokens. */
+  /** Texts of special tokens that end an answer after a call, as the model's own end tokens do. */
   readonly ends: readonly string[];
   /** Returns a reader of one answer's text, in which the tokens of `marks` are written out. */
-  reader(tools: readonly ToolFunction[]): AnswerReader;
+  reader(tools: readonly ToolFunction[], prompt?: string): AnswerReader;
 }
 
-/** Reads an answer as it comes: however its text is cut, the parts are together the same. */
+/**
+ * Reads an answer as it comes: however its text is cut, the parts are together the same. A call is reported once it is
+ * whole, so that its arguments are JSON; what looks like one and is none, or is of a function that is not offered, is
+ * text. White space around calls and reasoning is left out.
+ */
 export interface AnswerReader {
   /** Takes more of the answer's text and returns what is now certain. */
   push(text: string): readonly AnswerPart[];

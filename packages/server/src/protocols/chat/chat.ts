@@ -1,4 +1,5 @@
 import type { Static } from 'typebox';
+import type { AnswerForm } from '@kv/grammars';
 import type { Ask } from '../../protocol/ask.ts';
 import { gather } from '../../protocol/gather.ts';
 import type { GatheredChoice } from '../../protocol/gather.ts';
@@ -12,7 +13,8 @@ import { chatRequest } from './fields.ts';
 import { messagesOf } from './messages.ts';
 
 function ask(body: Static<typeof chatRequest>): Ask {
-  const { max_tokens: most, max_completion_tokens: newer, logprobs, top_logprobs: top } = body;
+  const { max_tokens: most, max_completion_tokens: newer, logprobs, top_logprobs: top } = body,
+    { tools = [], tool_choice: choice = 'auto' } = body;
   if (top && !logprobs)
     throw new Refusal("'top_logprobs' is expected with 'logprobs': true", { param: 'top_logprobs' });
   if (most !== undefined && newer !== undefined && most !== newer)
@@ -22,7 +24,10 @@ function ask(body: Static<typeof chatRequest>): Ask {
   return {
     ...commonAsk(body),
     prompt: { messages: messagesOf(body.messages), variables: body.chat_template_kwargs },
-    ...{ tools: [], toolChoice: 'none', parallel: true },
+    tools: tools.map((tool) => tool.function),
+    toolChoice: typeof choice === 'string' ? choice : { name: choice.function.name },
+    parallel: body.parallel_tool_calls ?? true,
+    form: formOf(body.response_format),
     maxNewTokens: newer ?? most,
     usualNewTokens: 256,
     logprobs: logprobs ? (top ?? 0) : undefined,
@@ -33,6 +38,12 @@ function ask(body: Static<typeof chatRequest>): Ask {
       one: (i) => `messages[${i}]`,
     },
   };
+}
+
+/** What an answer must look like. */
+function formOf(format: Static<typeof chatRequest>['response_format']): AnswerForm | undefined {
+  if (format?.type === 'json_schema') return { kind: 'schema', schema: format.json_schema.schema };
+  return format?.type === 'json_object' ? { kind: 'json' } : undefined;
 }
 
 const logprobsOf = ({ asked, tokenizer }: Answer, scored: readonly ScoredToken[] = []): object | null =>

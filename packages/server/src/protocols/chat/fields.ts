@@ -2,17 +2,86 @@ import Type from 'typebox';
 import type { Static } from 'typebox';
 import { closed, common, count, flag, LIMITS, only } from '../../protocol/schema.ts';
 
+/** An object of this type; a refusal of another type quotes the description. */
+const ofType = (description: string, ...types: readonly string[]) => ({
+  type: 'object',
+  properties: { type: { enum: types, description } },
+  required: ['type'],
+});
+/** Validates an object by its type: one of `type` by `then`, others by `otherwise`. */
+const byType = (type: string, then: object, otherwise: object) => ({ if: ofType('', type), then, else: otherwise });
+
+/** A name of a function or of a schema. */
+const NAME = Type.String({
+  pattern: '^[a-zA-Z0-9_-]{1,64}$',
+  description: 'a name of at most 64 letters, digits, _ and -',
+});
+const fn = Type.Object(
+  {
+    name: NAME,
+    description: Type.Optional(Type.String({ description: 'a text' })),
+    parameters: Type.Optional(Type.Unsafe<object>({ type: 'object', description: 'a JSON schema of an object' })),
+    strict: flag,
+  },
+  { additionalProperties: false, description: 'an object with name, description and parameters' },
+);
+const FUNCTION = Type.Literal('function', { description: "'function'" });
+const CHOICES = ['none', 'auto', 'required'] as const;
+/** What answers may call. */
+const calling = {
+  tools: Type.Optional(
+    Type.Unsafe<readonly { readonly function: Static<typeof fn> }[]>({
+      type: 'array',
+      items: byType(
+        'function',
+        Type.Object({ type: FUNCTION, function: fn }, closed),
+        ofType("'function', since nothing else can be called", 'function'),
+      ),
+      maxItems: LIMITS.tools,
+      description: `up to ${LIMITS.tools} functions`,
+    }),
+  ),
+  tool_choice: Type.Optional(
+    Type.Unsafe<(typeof CHOICES)[number] | { readonly function: { readonly name: string } }>({
+      if: { type: 'object' },
+      then: Type.Object({ type: FUNCTION, function: Type.Object({ name: NAME }, closed) }, closed),
+      else: { enum: CHOICES, description: "'none', 'auto', 'required' or the function that must be called" },
+    }),
+  ),
+  parallel_tool_calls: flag,
+};
+
+const schemaForm = Type.Object(
+  {
+    name: NAME,
+    description: Type.Optional(Type.String({ description: 'a text' })),
+    schema: Type.Unsafe<object | boolean>({
+      anyOf: [{ type: 'object' }, { type: 'boolean' }],
+      description: 'a JSON schema',
+    }),
+    strict: flag,
+  },
+  { additionalProperties: false, description: 'an object with name and schema' },
+);
+/** What answers must look like. */
+const responseFormat = Type.Optional(
+  Type.Unsafe<
+    | { readonly type: 'text' }
+    | { readonly type: 'json_object' }
+    | { readonly type: 'json_schema'; readonly json_schema: Static<typeof schemaForm> }
+  >(
+    byType('json_schema', Type.Object({ type: Type.Literal('json_schema'), json_schema: schemaForm }, closed), {
+      ...ofType("'text', 'json_object' or 'json_schema'", 'text', 'json_object'),
+      additionalProperties: false,
+    }),
+  ),
+);
+
 const textPart = Type.Object(
   { type: Type.Literal('text'), text: Type.String({ description: 'a text' }) },
   { additionalProperties: false, description: 'an object with type and text' },
 );
-/** Validates a content part by its type, so that an image is refused for its type. */
-const ofType = (type: object): object => ({ type: 'object', properties: { type }, required: ['type'] });
-const part = {
-  if: ofType({ const: 'text' }),
-  then: textPart,
-  else: ofType({ const: 'text', description: "'text', since the model reads nothing else" }),
-};
+const part = byType('text', textPart, ofType("'text', since the model reads nothing else", 'text'));
 const toolCall = Type.Object(
   {
     id: Type.Optional(Type.String({ maxLength: LIMITS.name, description: 'a text' })),
@@ -48,6 +117,7 @@ const message = Type.Object(
     tool_calls: Type.Optional(
       Type.Array(toolCall, { maxItems: LIMITS.calls, description: `up to ${LIMITS.calls} calls of functions` }),
     ),
+    reasoning_content: Type.Optional(Type.String({ description: 'a text' })),
     tool_call_id: Type.Optional(Type.String({ maxLength: LIMITS.name, description: 'a text' })),
   },
   { additionalProperties: false, description: 'an object with role and content' },
@@ -58,6 +128,8 @@ export type RequestMessage = Static<typeof message>;
 export const chatRequest = Type.Object(
   {
     ...common,
+    ...calling,
+    response_format: responseFormat,
     messages: Type.Array(message, {
       minItems: 1,
       maxItems: LIMITS.messages,

@@ -6,6 +6,7 @@ import type { RequestMessage } from './fields.ts';
 const ROLES: Readonly<Partial<Record<keyof RequestMessage, string>>> = {
   refusal: 'assistant',
   annotations: 'assistant',
+  reasoning_content: 'assistant',
   tool_calls: 'assistant',
   tool_call_id: 'tool',
 };
@@ -22,13 +23,14 @@ export const messagesOf = (messages: readonly RequestMessage[]): readonly ChatMe
         throw new Refusal(`'messages[${i}].${field}' is expected in a message of the role '${role}' alone`, {
           param: `messages[${i}].${field}`,
         });
-    const { role, content, name, tool_calls: made = [], tool_call_id: answers } = message;
+    const { role, content, name, tool_calls: made = [], tool_call_id: answers, reasoning_content } = message;
     if (content === undefined && role !== 'assistant')
       throw new Refusal(`'messages[${i}].content' is expected, got none`, { param: `messages[${i}].content` });
     return {
       role: role === 'developer' ? 'system' : role,
       content: typeof content === 'object' ? content.map(({ text }) => text).join('') : (content ?? ''),
       ...(name !== undefined && { name }),
+      ...(reasoning_content !== undefined && { reasoning_content }),
       ...(made.length > 0 && { tool_calls: made }),
       ...(answers !== undefined && { tool_call_id: answers }),
     };

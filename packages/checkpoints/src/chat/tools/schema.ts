@@ -1,0 +1,72 @@
+import { KvError } from '@kv/core';
+
+/** A JSON schema, or a part of one. */
+export type Schema = Readonly<Record<string, unknown>>;
+
+/** Returns a schema as an object: `true` is any value. @throws KvError for what is none */
+export function schemaOf(given: unknown, where: string): Schema {
+  if (given === true || given === undefined) return {};
+  if (typeof given === 'object' && given !== null && !Array.isArray(given)) return given as Schema;
+  throw new KvError(where, `expected a JSON schema, got ${JSON.stringify(given)?.slice(0, 60)}`);
+}
+
+/** Returns the part of a schema that `$ref` names. @throws KvError unless it is there */
+export function schemaAt(root: Schema, ref: unknown, where: string): Schema {
+  if (typeof ref !== 'string' || !/^#(\/|$)/.test(ref))
+    throw new KvError(
+      where,
+      `expected a $ref within the schema, such as "#/$defs/name", got ${JSON.stringify(ref)?.slice(0, 60)}`,
+    );
+  let at: unknown = root;
+  for (const part of ref.split('/').slice(1)) {
+    const key = decodeURIComponent(part).replaceAll('~1', '/').replaceAll('~0', '~');
+    at = typeof at === 'object' && at !== null && Object.hasOwn(at, key) ? (at as Schema)[key] : undefined;
+  }
+  if (at === undefined)
+    throw new KvError(where, `the $ref ${JSON.stringify(ref.slice(0, 60))} names nothing in the schema`);
+  return schemaOf(at, where);
+}
+
+/** Returns the types that a schema allows; all where it says none. */
+export function typesOf({ type, enum: values, const: value }: Schema): readonly string[] {
+  if (typeof type === 'string') return [type];
+  if (Array.isArray(type)) return type as readonly string[];
+  const given = Array.isArray(values) ? values : value === undefined ? undefined : [value];
+  return given === undefined ? TYPES : [...new Set(given.map(typeOf))];
+}
+
+const TYPES: readonly string[] = ['object', 'array', 'string', 'number', 'boolean', 'null'];
+
+/** Returns the type of a JSON value. */
+export const typeOf = (value: unknown): string =>
+  value === null ? 'null' : Array.isArray(value) ? 'array' : typeof value;
+
+/** Returns the alternatives of a schema, itself where it has none. */
+export function alternatives(schema: Schema, where: string): readonly Schema[] {
+  const of = (schema.anyOf ?? schema.oneOf ?? schema.allOf) as unknown;
+  if (of === undefined) return [schema];
+  if (!Array.isArray(of) || of.length === 0 || (schema.allOf !== undefined && of.length > 1))
+    throw new KvError(where, 'expected anyOf or oneOf to be a list of schemas, and allOf to have one');
+  return of.map((one) => schemaOf(one, where));
+}
+
+/** Returns the properties of a schema of an object, in order, and whether each is required. */
+export function propertiesOf(schema: Schema, where: string): readonly (readonly [string, Schema, boolean])[] {
+  const required = new Set(Array.isArray(schema.required) ? (schema.required as readonly unknown[]) : []),
+    properties = schema.properties === undefined ? {} : schemaOf(schema.properties, where);
+  for (const name of required)
+    if (typeof name !== 'string' || !Object.hasOwn(properties, name))
+      throw new KvError(
+        where,
+        `expected required to name properties of the schema, got ${JSON.stringify(name)?.slice(0, 60)}`,
+      );
+  return Object.entries(properties).map(([name, one]) => [name, schemaOf(one, where), required.has(name)] as const);
+}
+
+/** Returns the schema of arguments where it is plainly that of an object, following a `$ref`. @throws KvError otherwise */
+export function objectSchema(parameters: object, where: string): Schema {
+  const given = schemaOf(parameters, where),
+    schema = given.$ref === undefined ? given : { ...given, ...schemaAt(given, given.$ref, where), $ref: undefined };
+  if (schema.type === 'object' && ['anyOf', 'oneOf', 'allOf'].every((key) => schema[key] === undefined)) return schema;
+  throw new KvError(where, 'expected parameters to be a JSON schema of the type object, without alternatives');
+}

@@ -1,0 +1,90 @@
+import { KvError } from '@kv/core';
+import type { Instance, Vector } from './library.ts';
+
+/** What xgrammar's own class keeps to itself: masks without waiting. */
+interface MatcherHandle {
+  AcceptToken(id: number, verbose: boolean): boolean;
+  GetNextTokenBitmask(size: number): Vector;
+  delete(): void;
+}
+type MatcherClass = new (
+  compiled: object,
+  stops: Vector | undefined,
+  endsWithoutStop: boolean,
+  rollback: number,
+) => MatcherHandle;
+
+/** What one answer may say next. */
+export class Matcher {
+  readonly #xgrammar: Instance;
+  readonly #size: number;
+  readonly #stops: readonly number[];
+  #handle: MatcherHandle | undefined;
+  #mask: Int32Array | undefined;
+
+  constructor(xgrammar: Instance, compiled: { readonly handle: object }, size: number, stops: readonly number[]) {
+    [this.#xgrammar, this.#size, this.#stops] = [xgrammar, size, stops];
+    const made = new (xgrammar.binding.GrammarMatcher as MatcherClass)(compiled.handle, undefined, false, -1);
+    this.#handle = made;
+    abandoned.register(this, made, this);
+  }
+
+  /** Returns which ids may come next as bits: id i is bit i % 32 of word i / 32. Valid until `accept`. */
+  allowed(): Int32Array {
+    return (this.#mask ??= this.#run((handle) => {
+      const vector = handle.GetNextTokenBitmask(this.#size);
+      try {
+        const mask = this.#xgrammar.binding.vecIntToView(vector).slice(),
+          used = this.#size & 31;
+        if (used > 0) mask[mask.length - 1] = (mask.at(-1) as number) & ((1 << used) - 1); // others are set there
+        return mask;
+      } finally {
+        vector.delete();
+      }
+    }));
+  }
+
+  /** Takes the id that came. @throws KvError for one that may not come */
+  accept(id: number): void {
+    const allowed = this.allowed();
+    if (!(Number.isInteger(id) && id >= 0 && id < this.#size) || ((allowed[id >> 5] as number) & (1 << (id & 31))) === 0)
+      throw new KvError('grammar', `token ${id} may not come here`);
+    this.#mask = undefined;
+    if (!this.#run((handle) => handle.AcceptToken(id, false)))
+      throw new KvError('grammar', `token ${id} was allowed and then not taken`);
+  }
+
+  /** Whether nothing but an end token may come. @throws KvError where nothing may */
+  get complete(): boolean {
+    const left = this.allowed().slice();
+    let ends = false;
+    for (const id of this.#stops) {
+      const bit = 1 << (id & 31),
+        word = left[id >> 5] as number;
+      ends ||= (word & bit) !== 0;
+      left[id >> 5] = word & ~bit;
+    }
+    if (left.some((word) => word !== 0)) return false;
+    if (!ends) throw new KvError('grammar', "no token may come: the model's vocabulary cannot write what must come next");
+    return true;
+  }
+
+  /** Frees it. Idempotent. */
+  destroy(): void {
+    const handle = this.#handle;
+    if (!handle) return;
+    this.#handle = this.#mask = undefined;
+    abandoned.unregister(this);
+    handle.delete();
+  }
+
+  #run<T>(call: (handle: MatcherHandle) => T): T {
+    if (!this.#handle) throw new KvError('grammar', 'this constraint is destroyed');
+    try {
+      return call(this.#handle);
+    } catch (error) {
+      throw new KvError('grammar', this.#xgrammar.said() || (error instanceof Error ? error.message : String(error)));
+    }
+  }
+}
+const abandoned = new FinalizationRegistry((handle: MatcherHandle) => handle.delete());

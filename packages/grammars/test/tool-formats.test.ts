@@ -1,0 +1,163 @@
+import { readFileSync } from 'node:fs';
+import {
+  answersOf,
+  createTokenizer,
+  embeddedFolder,
+  openCheckpoint,
+  toolFormatOf,
+  type ToolChoice,
+  type ToolFormat,
+  type ToolFunction,
+} from '@kv/checkpoints';
+import { TOOL_TEMPLATES } from '@kv/model-testing/tool-templates';
+import { reference } from '@kv/model-testing/reference';
+import { inTurn } from '@kv/model-testing/in-turn';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { describe, expect, test } from 'vitest';
+import { grammarsOf, type Matcher, type VocabularyModel } from '../src/index.ts';
+
+const TOOLS: readonly ToolFunction[] = [
+  {
+    name: 'find',
+    parameters: {
+      type: 'object',
+      properties: {
+        Query: { type: 'string', maxLength: 12 },
+        kind: { enum: ['a "b"', 'c', 'd\ne'] },
+        most: { type: 'integer', minimum: -3, maximum: 120 },
+        near: { type: 'number', minimum: 0, exclusiveMaximum: 2 },
+        tags: { type: 'array', items: { type: 'string' }, minItems: 1, maxItems: 3 },
+        where: { $ref: '#/$defs/place' },
+      },
+      required: ['Query', 'tags'],
+      additionalProperties: false,
+      $defs: {
+        place: {
+          type: 'object',
+          properties: {
+            name: { anyOf: [{ type: 'string' }, { type: 'null' }] },
+            on: { type: 'boolean' },
+            inner: { $ref: '#/$defs/place' },
+          },
+          required: ['on'],
+          additionalProperties: false,
+        },
+      },
+    },
+  },
+  { name: 'stop.all' },
+  { name: 'stop', parameters: { type: 'object', properties: { now: { type: ['boolean', 'null'] } } } },
+];
+
+const fits = new Map(
+  TOOLS.map(({ name, parameters = { type: 'object' } }) => [name, new Ajv2020({ strict: false }).compile(parameters)]),
+);
+
+/** A byte-level vocabulary that has some texts as special tokens. */
+function withMarks(marks: readonly string[]): VocabularyModel {
+  const file = 'data/models/retriever-1.3m/tokenizer.json',
+    json = JSON.parse(readFileSync(reference(file), 'utf8')) as { added_tokens: object[] },
+    { size } = createTokenizer(json, file),
+    added = [...marks, '<|never|>'].map((content, i) => ({
+      ...{ id: size + i, content, special: true, single_word: false, lstrip: false, rstrip: false, normalized: false },
+    })),
+    tokenizer = createTokenizer({ ...json, added_tokens: [...json.added_tokens, ...added] }, file);
+  return { tokenizer, config: { vocab: tokenizer.size, eosIds: [tokenizer.specials.get('</s>') as number] } };
+}
+
+/** Texts that end what a walk may be in. */
+const CLOSERS = [
+  "'",
+  '"',
+  '\n</parameter>\n',
+  '<|"|>',
+  '}',
+  ']',
+  ')',
+  '</think>',
+  '<|end|><|start|>assistant',
+  '<channel|>',
+  '[/THINK]',
+  '"]',
+  'a',
+];
+
+/** Draws allowed tokens until an end may come; after a while those that end something. */
+function walk(
+  { tokenizer, config }: VocabularyModel,
+  matcher: Matcher,
+  draw: () => number,
+  { marks, ends }: ToolFormat,
+): string {
+  const decoder = tokenizer.streamDecoder({ special: marks }),
+    patience = draw() * 60,
+    last = [...config.eosIds, ...ends.map((end) => tokenizer.specials.get(end) as number)],
+    whole = Array.from({ length: config.vocab }, (_, id) => id).filter(
+      (id) => !last.includes(id) && !tokenizer.decode([id], { special: true }).includes('\uFFFD'),
+    ),
+    allows = (id: number): boolean => ((matcher.allowed()[id >> 5] as number) & (1 << (id & 31))) !== 0;
+  let text = '';
+  const take = (id: number): void => {
+    matcher.accept(id);
+    text += decoder.push(id);
+  };
+  for (let step = 0; step < 1500; step++) {
+    if (last.some(allows) && (!whole.some(allows) || draw() < 0.3)) return text + decoder.end();
+    const closer = CLOSERS[Math.floor(draw() * CLOSERS.length)] as string;
+    if (step > patience) for (const id of tokenizer.encode(closer, { special: false }).ids) if (allows(id)) take(id);
+    // bytes of half a character are none in text
+    const open = whole.filter((id) => allows(id));
+    if (open.length > 0) take(open[Math.floor(draw() * open.length)] as number);
+  }
+  throw new Error(`no end after 1500 steps: ${JSON.stringify(text.slice(-200))}`);
+}
+
+const CHOICES: readonly (readonly [ToolChoice, boolean])[] = [
+  ['required', true],
+  ['auto', true],
+  [{ name: 'find' }, false],
+  ['required', false],
+];
+
+describe.each(inTurn(Object.keys(TOOL_TEMPLATES), 3))('%s', (name) => {
+  test('whatever may be said under a structure has calls of offered functions whose arguments fit, by another validator', async () => {
+    const { chatTemplate, close } = await openCheckpoint(embeddedFolder(), {
+        chatTemplate: TOOL_TEMPLATES[name]!.source,
+      }),
+      template = chatTemplate()!,
+      format = toolFormatOf(template)!,
+      model = withMarks([...new Set([...format.marks, ...format.ends])]);
+    await close();
+    let calls = 0,
+      state = 7;
+    const draw = (): number => (state = (state * 48_271) % 2_147_483_647) / 2_147_483_647;
+    for (const [choice, parallel] of CHOICES) {
+      const structure = format.structure(TOOLS, choice, parallel),
+        grammar = await grammarsOf(model).compile({
+          kind: 'structure',
+          structure,
+          marks: format.marks,
+          ends: format.ends,
+        });
+      for (let i = 0; i < 4; i++) {
+        const matcher = grammar.begin(),
+          text = walk(model, matcher, draw, format),
+          reader = answersOf(template).reader(TOOLS),
+          parts = [...Array.from(text).flatMap((char) => reader.push(char)), ...reader.end()],
+          made = parts.flatMap((part) => (part.what === 'call' ? [part.name] : []));
+        matcher.destroy();
+        for (const part of parts)
+          if (part.what === 'arguments') {
+            const check = fits.get(made[part.call] as string)!;
+            expect(check(JSON.parse(part.text)), `${text}: ${part.text} ${JSON.stringify(check.errors)}`).toBe(true);
+          }
+        if (choice !== 'auto') expect(made.length, text).toBeGreaterThan(0);
+        if (!parallel) expect(made.length, text).toBeLessThanOrEqual(1);
+        if (typeof choice === 'object') expect(new Set(made)).toEqual(new Set(['find']));
+        expect(text).not.toContain('<|never|>');
+        calls += made.length;
+      }
+    }
+    expect(calls).toBeGreaterThan(10);
+  });
+});
