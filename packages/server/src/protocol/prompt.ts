@@ -50,12 +50,7 @@ export async function readPrompts(
 ): Promise<readonly PromptTokens[]> {
   if ('messages' in prompt)
     return [
-      await chatPrompt(
-        prompt,
-        { tools, names, protect: [...roles, ...protect] },
-        { model, reader, usual },
-        limits,
-      ),
+      await chatPrompt(prompt, { tools, names, protect: [...roles, ...protect] }, { model, reader, usual }, limits),
     ];
   const read: PromptTokens[] = [];
   for (const [i, one] of prompt.prompts.entries()) {
