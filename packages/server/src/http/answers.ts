@@ -21,7 +21,7 @@ import type { Scheduler } from '../run/scheduler.ts';
 import { goneSignal } from './disconnect-signal.ts';
 
 /** What answers are made with. */
-interface AnswerParts extends PromptReading {
+export interface AnswerParts extends PromptReading {
   /** The name of the model. */
   readonly name: string;
   readonly scheduler: Scheduler;
