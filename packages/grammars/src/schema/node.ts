@@ -32,6 +32,44 @@ export const empty: Node = text('');
 /** What nothing fits. */
 export const never: Node = choice();
 
+/** Returns the characters with which all texts begin. */
+function beginning([first = '', ...others]: readonly string[]): string {
+  const points = Array.from(first);
+  let [at, length] = [0, 0];
+  while (at < points.length) {
+    const next = points[at] as string;
+    if (!others.every((other) => other.startsWith(next, length))) break;
+    length += next.length;
+    at++;
+  }
+  return first.slice(0, length);
+}
+
+/** Returns one of many texts, those that begin alike as one beginning: so masks are fast. */
+export function oneOf(texts: readonly string[], depth = 0): Node {
+  const groups = new Map<string, string[]>();
+  for (const one of new Set(texts)) {
+    const [first = ''] = one;
+    const group = groups.get(first);
+    if (group) group.push(one);
+    else groups.set(first, [one]);
+  }
+  if (depth > 64) return choice(...texts.map(text)); // brackets within brackets have an end
+  return choice(
+    ...[...groups.values()].map((group) => {
+      if (group.length === 1) return text(group[0] as string);
+      const start = beginning(group);
+      return sequence(
+        text(start),
+        oneOf(
+          group.map((one) => one.slice(start.length)),
+          depth + 1,
+        ),
+      );
+    }),
+  );
+}
+
 /** Returns the rules without what no text can end: options and repetitions that reach no end are left out. */
 export function finite(rules: Rules): Rules {
   const ends = new Set<string>();

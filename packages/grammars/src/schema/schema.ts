@@ -2,7 +2,7 @@ import { KvError } from '@kv/core';
 import { checkSize, expectWork } from './limits.ts';
 import { formats, otherFormats } from './formats.ts';
 import { JsonText } from './json-text.ts';
-import { choice, ebnf, finite, never, sequence, text } from './node.ts';
+import { choice, ebnf, finite, never, oneOf, sequence, text } from './node.ts';
 import type { Node } from './node.ts';
 import { numbersWithin } from './numbers.ts';
 import { patternNode } from './pattern.ts';
@@ -164,7 +164,11 @@ export class SchemaReader {
         !types ||
         (types.includes(typeOf(value)) && !(integers && typeof value === 'number' && !Number.isInteger(value))),
     );
-    return choice(...fit.map((value) => this.#literal(value)));
+    const whole = (value: unknown): boolean => typeof value === 'object' && value !== null;
+    return choice(
+      oneOf(fit.filter((value) => !whole(value)).map((value) => JSON.stringify(value))),
+      ...fit.filter(whole).map((value) => this.#literal(value)),
+    );
   }
   #literal(value: unknown): Node {
     if (typeof value !== 'object' || value === null) return text(JSON.stringify(value));
