@@ -30,7 +30,7 @@ describe('a constraint', () => {
     expect(matcher.complete).toBe(true);
     matcher.destroy();
   });
-  test('begins each answer anew, several at once', async () => {
+  test('begins each answer from the start, several at once', async () => {
     const grammar = await grammarsOf(model).compile(schema),
       [a, b] = [grammar.begin(), grammar.begin()];
     for (const id of ids('"abc"')) a.accept(id);

@@ -34,7 +34,7 @@ describe('generate({ schema })', () => {
       { text, report } = await generate(model, { prompt, schema, maxNewTokens: 4 });
     expect([whole.startsWith(text), report.finish]).toEqual([true, 'length']);
   });
-  test('refuses a schema that cannot be followed before it reads the prompt, and a schema beside a grammar', async () => {
+  test('refuses a schema that cannot be followed before it reads the prompt, and a schema with a grammar', async () => {
     const refused = { type: 'object', properties: { a: { not: {} } } };
     await expect(generate(model, { prompt, schema: refused })).rejects.toThrow(
       "schema.properties.a: 'not' cannot be followed: leave it out and check the answer instead",

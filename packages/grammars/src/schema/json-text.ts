@@ -1,4 +1,4 @@
-import { chars, choice, empty, joined, optional, repeat, rule, sequence, sizeOf, text, within } from './node.ts';
+import { chars, choice, empty, joinRanges, optional, repeat, rule, sequence, sizeOf, text, within } from './node.ts';
 import type { Node, Range, Rules } from './node.ts';
 
 /** ASCII that stands for itself in a JSON string; all beyond does. */
@@ -170,7 +170,7 @@ const named = 1024,
  * @returns undefined for ranges of many characters beyond ASCII that are not all of them
  */
 export function characterOf(ranges: readonly Range[]): Node | undefined {
-  const whole = joined(ranges),
+  const whole = joinRanges(ranges),
     raw = plain.flatMap(([from, to]) => within(whole, from, to)),
     escaped = Array.from('"\\\b\f\n\r\t').filter(
       (char) => within(whole, char.charCodeAt(0), char.charCodeAt(0)).length > 0,

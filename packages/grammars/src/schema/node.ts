@@ -137,7 +137,7 @@ const spans = (ranges: readonly Range[]): string =>
   ranges.map(([from, to]) => (from === to ? unit(from) : `${unit(from)}-${unit(to)}`)).join('');
 
 /** Returns ranges in order, those that meet as one. */
-export function joined(ranges: readonly Range[]): Range[] {
+export function joinRanges(ranges: readonly Range[]): Range[] {
   const all: [number, number][] = [];
   for (const [from, to] of [...ranges].sort(([a], [b]) => a - b)) {
     const end = all.at(-1);
@@ -150,7 +150,7 @@ export function joined(ranges: readonly Range[]): Range[] {
 export function others(ranges: readonly Range[], last: number): Range[] {
   const out: Range[] = [];
   let at = 0;
-  for (const [from, to] of joined(ranges)) {
+  for (const [from, to] of joinRanges(ranges)) {
     if (from > at && at <= last) out.push([at, Math.min(from - 1, last)]);
     at = to + 1;
   }

@@ -1,6 +1,6 @@
 import { RegExpParser, type AST } from '@eslint-community/regexpp';
 import { characterOf, type JsonText } from './json-text.ts';
-import { choice, joined, others, rule, sequence } from './node.ts';
+import { choice, joinRanges, others, rule, sequence } from './node.ts';
 import type { Node, Range } from './node.ts';
 
 const last = 0x10ffff;
@@ -104,7 +104,7 @@ function rangesOf(
       if (one.type === 'Character' || one.type === 'CharacterSet') return rangesOf(one, refuse);
       return refuse(`has '${one.raw}', which grammars do not have`);
     });
-    return node.negate ? others(all, last) : joined(all);
+    return node.negate ? others(all, last) : joinRanges(all);
   }
   switch (node.kind) {
     case 'any':

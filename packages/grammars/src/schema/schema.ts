@@ -118,17 +118,17 @@ export class SchemaReader {
       );
   }
 
-  /** Values of a schema that is one of `WHOLE`, which may only have a `type` beside it. */
+  /** Values of a schema that is one of `WHOLE`, which may only have a `type` next to it. */
   #whole(fields: Schema, whole: readonly (typeof WHOLE)[number][], at: string): Node {
     const [keyword, second] = whole,
-      beside =
+      other =
         second ??
         Object.values(KEYWORDS)
           .flat()
           .find((name) => fields[name] !== undefined),
       both = whole.length === 2 && whole.includes('const') && whole.includes('enum');
-    if (beside !== undefined && !both)
-      refuse(at, `'${beside}' beside '${keyword}' cannot be followed`, 'write both as one schema');
+    if (other !== undefined && !both)
+      refuse(at, `'${other}' next to '${keyword}' cannot be followed`, 'write both as one schema');
     const types = fields.type === undefined ? undefined : this.#types(fields, at);
     if (keyword === 'const' || keyword === 'enum') return this.#literals(fields, types, at);
     const options =
@@ -141,7 +141,7 @@ export class SchemaReader {
       for (const [option] of options) {
         const of = this.#possible(keyword === '$ref' ? fields : option, at);
         if (!of || [...of].some((type) => !types.includes(type)))
-          refuse(at, `'type' beside '${keyword}' cannot be followed`, 'give each of the schemas its type');
+          refuse(at, `'type' next to '${keyword}' cannot be followed`, 'give each of the schemas its type');
       }
     if (keyword === '$ref') return this.#reference(fields.$ref, at);
     if (keyword === 'oneOf')
@@ -285,7 +285,7 @@ export class SchemaReader {
     if (least > 0 || most < Infinity)
       refuse(
         at,
-        `a length beside '${pattern === undefined ? 'format' : 'pattern'}' cannot be followed`,
+        `a length next to '${pattern === undefined ? 'format' : 'pattern'}' cannot be followed`,
         'write the length into the pattern, as in ^[a-z]{2,8}$',
       );
     const name = this.#named('pattern', expression);

@@ -21,7 +21,7 @@ export interface Instance
 }
 
 /** Makes instances of xgrammar. Its parts of Node are asked for by `require`; in a browser it asks for none. */
-export type Factory = (
+export type XGrammarFactory = (
   require: (name: string) => unknown,
   __filename: string,
   console: Pick<Console, 'log' | 'warn' | 'error'>,
