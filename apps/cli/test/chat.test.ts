@@ -5,7 +5,8 @@ import { bytesText } from '@kv/core/shared';
 import { generate, loadModel, type Model } from '@kv/models';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { droppedText, heldShares } from '../src/chat/evicted-text.ts';
+import { heldShares } from '@kv/engine';
+import { droppedText } from '../src/chat/evicted-text.ts';
 import { defaultBudget } from '../src/commands/chat.ts';
 import { CHAT_MODEL, chatModel } from '../src/model-source.ts';
 import { folder, kv, type Run } from './terminal.ts';
@@ -174,7 +175,7 @@ describe('kv chat', () => {
     expect(long.stderr).toContain('saved to middle.safetensors');
     const rest = await chat(['--load', 'middle.safetensors', '--max-new-tokens', '12'], [three]);
     expect(rest.stderr).toContain('streaming ∘');
-    expect(rest.stderr).toContain('keeps 48 slots (6.8 KiB), ');
+    expect(rest.stderr).toContain('keeps 48 slots (at most 6.8 KiB), ');
     expect(long.stdout.endsWith(rest.stdout)).toBe(true);
     expect(turnsOf(rest.stderr)).toEqual(turnsOf(long.stderr).slice(2));
     expect(existsSync(join(cwd, 'end.safetensors'))).toBe(true);
@@ -186,12 +187,23 @@ describe('kv chat', () => {
     const { stdout, stderr } = await chat(KEEP, [TURN, TURN, '/dropped', '/bytes', '/help', '/what', '/quit', TURN]);
     expect(stdout).toMatch(/\[[^\]]*clocks[^\]]*\]/);
     expect(stdout).toMatch(
-      /\d+ tokens: \d+ % are still held by half of the layers and KV heads or more, \d+ % by none; a token is held by \d+ % of them on average\n$/,
+      /\d+ tokens: \d+ % are kept by half of the layers and KV heads or more, \d+ % dropped by all; of \d+ slots, \d+ are kept and \d+ dropped\n$/,
     );
     expect(stderr).toMatch(/^cache [\d.]+ KiB.*most so far/m);
     expect(stderr).toMatch(/^\/save FILE +write the cache/m);
     expect(stderr).toMatch(/^expected \/policy \[TEXT\] \[BUDGET\], .* or \/quit, got "\/what"$/m);
     expect(turnsOf(stderr)).toHaveLength(2);
+  });
+  it('shows the whole conversation in /dropped, the last token of an answer too, and keeps what is protected', async () => {
+    const { stdout } = await chat(
+        ['--policy', 'streaming(sinks=0)', '--budget', '24', '--protect', 'clocks', '--max-new-tokens', '4'],
+        [TURN, TURN, '/dropped', '/why clocks'],
+      ),
+      [answer] = stdout.split('\n').slice(-5),
+      all = stdout.slice(stdout.indexOf(answer));
+    expect(all).toMatch(/place \d: \d+ tokens, 100 % kept, in every layer alike/);
+    const said = stdout.split('\n')[1]; // the answer to the second message
+    expect(stdout.replace(/[[\]]/g, '').split('\n').slice(2).join('\n')).toContain(said);
   });
   it('goes on under another policy, says where a text stands, and starts over', async () => {
     const { code, stdout, stderr } = await chat(
@@ -200,10 +212,10 @@ describe('kv chat', () => {
     );
     expect(code).toBe(0);
     const [before, after, cleared] = stdout.split('\n').filter((line) => line.includes('"clocks"'));
-    expect(before).toMatch(/^"clocks": \d+ tokens, 100 % still in the cache/);
-    expect(after).toMatch(/^"clocks": \d+ tokens, \d?\d % still in the cache/);
+    expect(before).toMatch(/^"clocks": \d+ tokens, 100 % kept/);
+    expect(after).toMatch(/^"clocks": \d+ tokens, \d?\d % kept/);
     expect(cleared).toBe('"clocks" is not in the conversation');
-    expect(stderr).toMatch(/^streaming.* ∘ .*, 24 slots \(3\.4 KiB\)$/m);
+    expect(stderr).toMatch(/^streaming.* ∘ .*, 24 slots \(at most 3\.4 KiB\)$/m);
     expect(stderr).toMatch(/nosuch/);
     expect(stderr).toMatch(/^expected \/why TEXT, got "\/why"$/m);
   });
@@ -225,11 +237,11 @@ describe('kv chat', () => {
       ],
     );
     expect(code).toBe(0);
-    expect(stderr.match(/^\S+ ∘ topK, \d+ slots \(\d+\.\d KiB\)$/gm)).toEqual([
-      'streaming ∘ topK, 32 slots (4.5 KiB)',
-      'knorm ∘ topK, 32 slots (4.5 KiB)',
-      'knorm ∘ topK, 32 slots (4.5 KiB)',
-      'knorm ∘ topK, 28 slots (3.9 KiB)',
+    expect(stderr.match(/^\S+ ∘ topK, \d+ slots \(at most \d+\.\d KiB\)$/gm)).toEqual([
+      'streaming ∘ topK, 32 slots (at most 4.5 KiB)',
+      'knorm ∘ topK, 32 slots (at most 4.5 KiB)',
+      'knorm ∘ topK, 32 slots (at most 4.5 KiB)',
+      'knorm ∘ topK, 28 slots (at most 3.9 KiB)',
     ]);
     expect(stderr).toMatch(/^budget: 99B hold no slot: one slot in every layer and KV head is 144 bytes in q8/m);
     expect(stdout).toMatch(/^"clocks" stands in 2 places:\n {2}place 1: 6 tokens, .*\n {2}place 2: 6 tokens, /m);
@@ -256,7 +268,7 @@ describe('kv chat', () => {
     expect(turnsOf(twice.stderr).length).toBeLessThan(3);
     const prompt = await chat(KEEP, [TURN, '/dropped', TURN], {
       onWrite: (all, interrupt) => {
-        if (all.endsWith('on average\n')) interrupt();
+        if (all.endsWith(' dropped\n')) interrupt();
       },
     });
     expect([prompt.code, turnsOf(prompt.stderr).length]).toEqual([0, 1]);
@@ -325,8 +337,8 @@ describe('what was dropped', () => {
         [3, 4],
       ],
     };
-    expect(droppedText({ progress: { text } as never, kept: () => [[[0, 1, 2]]] }, (text) => `[${text}]`)).toBe(
-      'a😀[b]\n4 tokens: 75 % are still held by half of the layers and KV heads or more, 25 % by none; a token is held by 75 % of them on average\n',
+    expect(droppedText({ progress: { text } as never, kept: () => [[[0, 1, 2]]] }, (text) => `[${text}]`, 'c')).toBe(
+      'a😀[b]c\n4 tokens: 75 % are kept by half of the layers and KV heads or more, 25 % dropped by all; of 4 slots, 3 are kept and 1 dropped\n',
     );
   });
 });

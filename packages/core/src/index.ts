@@ -9,6 +9,7 @@ export type {
   DraftSelection,
   ForcedEnds,
   FreezeHook,
+  Span,
   BudgetPlan,
   Step,
   Units,
@@ -23,6 +24,7 @@ export { isFactory, method, partOf } from './piece/declare.ts';
 export type { DeclarationFields, AnyFactory, Description, Factory, OptionPart } from './piece/declare.ts';
 export { freeze, hide, onCompact, onStep, rerotate, cadence, wrapSelect } from './event/hooks.ts';
 export type { ViewLoopState, ViewLoop } from './piece/view-loop.ts';
+export { protect } from './event/protect.ts';
 export { kernel } from './tensor/kernel.ts';
 export type { Kernel, Products, WasmMemory } from './tensor/kernel.ts';
 export {

@@ -2,6 +2,7 @@
 
 export { apportion } from './tensor/apportion.ts';
 export { bytesText } from './text/bytes-text.ts';
+export { counted } from './text/counted.ts';
 export { countBelow } from './tensor/count-below.ts';
 export { channelSizes, extents } from './tensor/extents.ts';
 export { sumOf } from './tensor/sum-of.ts';

@@ -2,6 +2,7 @@ import { count, flag, maybe, number, object, oneOf, required, text, texts, value
 import { budgetOption, formNames, policyOption } from '@kv/core/engine';
 import type { Backend, Option, OptionValues, Policy } from '@kv/core';
 import type { CacheForm } from './cache/form.ts';
+import { PROTECT } from './generate/protect.ts';
 import type { HostEngine } from './host/decoder.ts';
 import type { Observer } from './memory/observer.ts';
 import { misreadVariables, readVariables, type ChatMessage, type TemplateVariables } from '@kv/checkpoints';
@@ -114,6 +115,7 @@ export const GENERATE = {
     'What evictions leave while tokens are generated, as `budget`; a share is of all tokens so far.',
     'the slots or bytes of `budget`',
   ),
+  protect: PROTECT,
   block,
   schema: value(
     'a JSON schema',

@@ -1,7 +1,8 @@
-import { callback, count, flag, maybe, number, object, required, text, value, whole } from '@kv/core';
+import { callback, count, flag, list, maybe, number, object, oneOf, required, text, value, whole } from '@kv/core';
 import type { OptionValues, Option, Registry } from '@kv/core';
 import { schemas } from '@kv/engine';
-import type { Model } from '@kv/models';
+import { promptRoles } from '@kv/models';
+import type { Model, PromptRole } from '@kv/models';
 import type { DestinationStream } from 'pino';
 import type { ConversationStore } from './run/conversation-store.ts';
 
@@ -80,6 +81,14 @@ export const SERVER = {
     ...CHAT_TEMPLATE_KWARGS,
     says: "Values of variables that the model's chat template reads, such as enable_thinking=false, unless a request's chat_template_kwargs say otherwise.",
   },
+  protect: maybe(
+    list<PromptRole>(
+      oneOf(promptRoles, 'system', 'A part of a conversation.'),
+      ['system'],
+      "Parts that no eviction drops of any conversation: what stands before its first turn, its tools, its first user's message; they count within the budget. A request names more in kv: { protect }.",
+    ),
+    'nothing more than the policy keeps',
+  ),
   fixedPolicy: flag(false, `Refuse requests that ask for another ${Object.keys(POLICY).join(', ')}.`),
   registry: required(object<Registry>('a registry such as `catalogue`', 'What policies of requests may name.')),
   conversations: {

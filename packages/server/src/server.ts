@@ -4,6 +4,7 @@ import { KvError, parsePolicy } from '@kv/core';
 import { settleOwn } from '@kv/core/engine';
 import { expectBias, formOf, headDims, samplingOf, stateBytes, tokenBytes } from '@kv/engine';
 import { grammarsOf } from '@kv/grammars';
+import { expectRead } from '@kv/models';
 import type { CacheForm, Model } from '@kv/models';
 import Fastify, { LogController } from 'fastify';
 import type { FastifyBaseLogger, FastifyReply, FastifyRequest } from 'fastify';
@@ -23,6 +24,7 @@ import { keyCheck } from './http/keys.ts';
 import { conversationsOf, createMetrics, memoryOf } from './http/metrics.ts';
 import { PAGE, PAGE_HEADERS } from './http/page.ts';
 import { answerErrors, expectHeaders, pathOf, readJson, refusalFor } from './http/requests.ts';
+import { why, whyRequest } from './http/why.ts';
 import { storeOf } from './run/conversation-folder.ts';
 import { textBytes } from './run/memory-estimate.ts';
 import { Scheduler } from './run/scheduler.ts';
@@ -56,11 +58,8 @@ const OPEN = new Set([...Object.keys(PAGE), '/health']);
  * ```
  */
 export function createServer(options: ServerOptions): Server {
-  const { name, memory, budget, block, every, chatTemplateKwargs, fixedPolicy, keys, redact, ...given } = settleOwn(
-      'createServer',
-      SERVER,
-      options,
-    ),
+  const { name, memory, budget, block, every, chatTemplateKwargs, protect, fixedPolicy, keys, redact, ...given } =
+      settleOwn('createServer', SERVER, options),
     model = storedAs(given.model, given.cache),
     policy = typeof given.policy === 'string' ? parsePolicy(given.policy, given.registry) : given.policy,
     limits = settleOwn('limits', LIMITS, given.limits ?? {}),
@@ -88,7 +87,9 @@ export function createServer(options: ServerOptions): Server {
       sampling: samplingOf(given),
     };
   expectBias(given.logitBias, model.config.vocab);
-  if (chatTemplateKwargs && !model.chatTemplate?.())
+  const template = chatTemplateKwargs && model.chatTemplate?.();
+  if (template) expectRead(template, chatTemplateKwargs);
+  else if (chatTemplateKwargs)
     throw new KvError('chatTemplateKwargs', `expected a model with a chat template, got ${model.name}`);
   const reader = new TextReader(model.tokenizer),
     cache = {
@@ -200,12 +201,14 @@ export function createServer(options: ServerOptions): Server {
   });
 
   const answers = new Answers({
-    ...{ model, name, scheduler, defaults, limits, maxPromptTokens, reader, usual: chatTemplateKwargs },
+    ...{ model, name, scheduler, defaults, limits, maxPromptTokens, reader, usual: chatTemplateKwargs, roles: protect },
     shapes: new AnswerShapes(model.chatTemplate?.(), grammarsOf(model)),
     firstToken: metrics.firstToken,
     waitForReader,
     letGo,
   });
+  const reading = { model, name, scheduler, defaults, reader, usual: chatTemplateKwargs, maxPromptTokens, letGo };
+  app.post('/v1/kv/why', { schema: { body: whyRequest } }, (request, reply) => why(reading, request, reply));
   for (const protocol of PROTOCOLS)
     app.post(
       protocol.path,

@@ -104,7 +104,11 @@ describe('what is not honoured', () => {
     );
   });
   test.each([
-    [{ kv: { policy: 'snapkv' } }, 'kv', "'policy', 'budget', 'block', 'every' are fields of the request itself"],
+    [
+      { kv: { policy: 'snapkv' } },
+      'kv.policy',
+      "'policy', 'budget', 'block', 'every' are fields of the request itself",
+    ],
     [{ extra_body: { policy: 'snapkv' } }, 'extra_body', "'policy', 'budget', 'block'"],
     [{ web_search_options: {} }, 'web_search_options', 'is not supported'],
     [{ stream_options: { include_obfuscation: true } }, 'stream_options.include_obfuscation', 'must be false'],

@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import { compile } from '@kv/core/engine';
-import { bytesText } from '@kv/core/shared';
+import { bytesText, counted } from '@kv/core/shared';
 import type { Budget, Chat } from '@kv/models';
 import pc from 'picocolors';
 import { oneSentence } from '../one-sentence.ts';
@@ -8,7 +8,7 @@ import { plain } from '../plain.ts';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
 import { saveCacheFile } from '../save-cache.ts';
 import type { Terminal } from '../terminal.ts';
-import { droppedText, whereText } from './evicted-text.ts';
+import { droppedText, unreadText, whereText } from './evicted-text.ts';
 import { progress } from './progress.ts';
 
 /** A line that starts with `/`. */
@@ -37,19 +37,21 @@ const COMMANDS: Readonly<Record<string, ChatCommand>> = {
       }
       const { policy, slots, bytes = 0 } = now;
       stderr.write(
-        `${plain(policy?.label || 'full')}${slots === undefined ? '' : `, ${slots} slots (${bytesText(bytes)})`}\n`,
+        `${plain(policy?.label || 'full')}${slots === undefined ? '' : `, ${counted(slots, 'slot')} (at most ${bytesText(bytes)})`}\n`,
       );
     },
   },
   '/why': {
     argument: 'TEXT',
-    says: 'how much of this text is still in the cache, by layer',
-    run: ({ sequence }, text, { stdout }) => stdout.write(whereText(sequence, text)),
+    says: 'how much of this text is kept, by layer',
+    run: (chat, text, { stdout }) => stdout.write(whereText(chat, text)),
   },
   '/dropped': {
     says: 'the conversation; what the policy has dropped is dim, or in [brackets] where there is no terminal',
-    run: ({ sequence }, _, { stdout }) =>
-      stdout.write(droppedText(sequence, stdout.isTTY ? pc.createColors(true).dim : (text) => `[${text}]`)),
+    run: (chat, _, { stdout }) =>
+      stdout.write(
+        droppedText(chat.sequence, stdout.isTTY ? pc.createColors(true).dim : (text) => `[${text}]`, unreadText(chat)),
+      ),
   },
   '/bytes': {
     says: 'what is held, by part: keys, values and positions; states of layers without slots; what a policy reads',

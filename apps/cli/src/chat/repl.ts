@@ -1,6 +1,6 @@
 import { createInterface } from 'node:readline';
 import { KvError } from '@kv/core';
-import { bytesText } from '@kv/core/shared';
+import { bytesText, counted } from '@kv/core/shared';
 import { heldApart } from '../cache-text.ts';
 import { oneSentence } from '../one-sentence.ts';
 import { shownOn, type TerminalInput, type Terminal } from '../terminal.ts';
@@ -89,7 +89,7 @@ export async function repl(chat: Chat, terminal: Terminal & { readonly input: Te
         room = most ?? chat.model.config.maxPositions,
         end = finish === 'aborted' ? ', stopped' : finish === 'context' ? ', the context is full' : '';
       stderr.write(
-        `${meter(slots / room)} ${slots} of ${room} slots${most === undefined ? ' of the context' : ''}, ${bytesHeld(sequence)}; ${sequence.progress.length} tokens so far; read ${read} at ${rate(read, readAt - started)} tokens/s, wrote ${wrote} at ${rate(wrote, performance.now() - readAt)}${end}\n`,
+        `${meter(slots / room)} ${slots} of ${counted(room, 'slot')}${most === undefined ? ' of the context' : ''}, ${bytesHeld(sequence)}; ${counted(sequence.progress.length, 'token')} so far; read ${read} at ${rate(read, readAt - started)} tokens/s, wrote ${wrote} at ${rate(wrote, performance.now() - readAt)}${end}\n`,
       );
     } catch (error) {
       if (!KvError.is(error) || !error.message.startsWith('chat:')) throw error;
@@ -107,4 +107,7 @@ const WIDTH = 12;
 
 /** Describes the bytes of held keys and values, those of states of layers, and those recorded for the policy. */
 const bytesHeld = ({ memory: { cache, ledger } }: Sequence): string =>
-  [`${bytesText(cache.liveBytes)} of keys and values`, ...heldApart(ledger.live, cache)].join(', ');
+  [
+    `${bytesText(cache.liveBytes)} of keys and values`,
+    ...heldApart(ledger.live - ledger.entry('decoded').live, cache),
+  ].join(', ');

@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { KvError, maybe, text } from '@kv/core';
 import { compile, expectBudget } from '@kv/core/engine';
 import type { Budget, Policy, ResolvedOptions } from '@kv/core';
-import { bytesText } from '@kv/core/shared';
+import { bytesText, counted } from '@kv/core/shared';
 import { Chat, loadCache, Sequence } from '@kv/models';
 import { samplingOf, schemas, tokenBytes } from '@kv/engine';
 import type { Model } from '@kv/models';
@@ -109,20 +109,20 @@ async function converse(
   terminal: Terminal & Required<Pick<Terminal, 'input'>>,
 ): Promise<void> {
   const { stderr, cwd } = terminal,
-    { save, system, chatTemplateKwargs, block, every, maxNewTokens } = options;
+    { save, system, chatTemplateKwargs, protect, block, every, maxNewTokens } = options;
   const { sequence, policy } = await opened(model, given, options, cwd);
   if (options.load !== undefined) stderr.write(engineText(model, sequence.memory.cache.form));
   const { budget: had } = sequence.active,
     budget = options.budget ?? (had?.bytes === undefined ? had?.slots : { bytes: had.bytes }),
-    reading = { system, chatTemplateKwargs, policy, budget, block, every, sequence },
+    reading = { system, chatTemplateKwargs, policy, budget, protect, block, every, sequence },
     chat = new Chat(model, { ...reading, maxNewTokens, ...samplingOf(options) });
   try {
     const { slots, bytes = 0 } = await chat.retention(),
       context = model.config.maxPositions,
       keeps =
         slots === undefined
-          ? `keeps all until the context of ${context} tokens is full`
-          : `keeps ${slots} slots (${bytesText(bytes)}), ${Math.round((100 * slots) / context)} % of its context`;
+          ? `keeps all until the context of ${counted(context, 'token')} is full`
+          : `keeps ${counted(slots, 'slot')} (at most ${bytesText(bytes)}), ${Math.round((100 * slots) / context)} % of its context`;
     stderr.write(
       `${plain(`${/[^/\\]+$/.exec(model.name)?.[0] ?? model.name}: ${options.policy ?? (policy.label || 'full')} ${keeps}`)}${(slots ?? 0) > 64 ? '; /policy 64 keeps only 64' : ''}; /help lists what else can be typed\n`,
     );

@@ -1,6 +1,6 @@
 import { KvError, maybe, text, texts } from '@kv/core';
 import type { ResolvedOptions } from '@kv/core';
-import { compile } from '@kv/core/engine';
+import { compile, isShare } from '@kv/core/engine';
 import { certificates, readConstants } from '@kv/certificates';
 import type { Certificates } from '@kv/certificates';
 import { answerGrammar, generate } from '@kv/models';
@@ -58,6 +58,10 @@ export const RUN = {
     "A name that 'kv pieces' lists, with options such as streaming(sinks=4); or a module that exports 'policy'.",
   ),
   budget: GENERATE.budget,
+  protect: {
+    ...schemas.PROTECT,
+    says: 'A text of the prompt that no eviction may drop, wherever it stands; it counts within the budget.',
+  },
   cache: cacheOption('--load-cache'),
   block: GENERATE.block,
   every: GENERATE.every,
@@ -75,7 +79,7 @@ export const RUN = {
   detail: on('With --why: also every token of it, by layer and KV head.'),
   constants: maybe(text('', 'a file', "With --certify: what 'kv calibrate' fitted, for the bounds of PSAW and ETF.")),
   json: on(
-    'Print one object {text, tokens, kept, levels, budget, budgetBytes, bytes, cache, times, policy, engine} instead of the text (over a document {answers, kept, levels, budget, budgetBytes, share, bytes, cache, policy}); levels, where slots are stored at some, from 0 (f32) to 4 (q4); share, of all tokens of the document.',
+    'Print one object {text, tokens, kept, levels, held, budget, raised, budgetBytes, bytes, cache, times, policy, engine} instead of the text (over a document {answers, kept, levels, held, budget, raised, budgetBytes, share, bytes, cache, policy}); kept, the positions that the last eviction kept, by layer and KV head; held, what the cache holds in the end (of a document before its questions): slots {kept, dropped}, tokens {fed, dropped}, bytes {live, peak}; raised, the slots that a share was raised to; levels, where slots are stored at some, from 0 (f32) to 4 (q4); share, of all tokens of the document.',
   ),
 };
 type RunOptions = ResolvedOptions<typeof RUN>;
@@ -161,7 +165,8 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
   // a saved cache may go on under its own policy and budget
   const under = loadCache === undefined ? await withFlagNames(command, () => decodingUnder(policy, options, cwd)) : {};
   const drawing = { every, maxNewTokens, stop, ...samplingOf(options) },
-    keeping = { policy, budget: options.budget, block };
+    protect = options.protect?.map((each) => ({ text: String(each) })),
+    keeping = { policy, budget: options.budget, protect, block };
   const looking = options.certify ? '--certify' : recorded && '--why',
     reason = looking
       ? `${looking} looks at attention and scores, which stay on a GPU`
@@ -214,7 +219,7 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
       for (const asked of options.why ?? [])
         stdout.write(whyText(asked, recorded?.events ?? [], all, model, options.detail));
       terminal.stderr.write(
-        `${notesText(report.notes)}${schema === undefined ? '' : unfinishedLine(report)}${keptLine(report, { read: ids.length, every })}\n${remarks(await generation, model.tokenizer.decode(ids), model, { model: options.model, raw: options.raw === true })}`,
+        `${notesText(report.notes)}${schema === undefined ? '' : unfinishedLine(report)}${keptLine(report, { read: ids.length, every, share: isShare(options.budget) ? options.budget : undefined })}\n${remarks(await generation, model.tokenizer.decode(ids), model, { model: options.model, raw: options.raw === true })}`,
       );
       return;
     }
@@ -238,7 +243,20 @@ const asJson = (
   {
     text,
     tokens,
-    report: { kept, levels, budget, budgetBytes, bytes, cache, times, policy, decodePolicy, certificates: found },
+    report: {
+      kept,
+      levels,
+      held,
+      budget,
+      raised,
+      budgetBytes,
+      bytes,
+      cache,
+      times,
+      policy,
+      decodePolicy,
+      certificates: found,
+    },
     logits,
   }: GenerateResult,
   engine: string,
@@ -247,7 +265,8 @@ const asJson = (
   tokens,
   kept,
   ...(levels && { levels }),
-  ...(budget !== undefined && { budget, budgetBytes }),
+  held,
+  ...(budget !== undefined && { budget, ...(raised !== undefined && { raised }), budgetBytes }),
   bytes,
   cache,
   times,

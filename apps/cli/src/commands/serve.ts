@@ -8,7 +8,7 @@ import { redact } from '@kv/scorers-sponsorship';
 import { CONVERSATIONS, createServer, DRAWS, LIMITS, readKeys, SERVER } from '@kv/server';
 import { Command } from 'commander';
 import { hostOnly } from '../engine.ts';
-import { sized, withFlags } from '../flags.ts';
+import { sized, withFlagNames, withFlags } from '../flags.ts';
 import { withExamples } from '../help.ts';
 import { catalogueWith } from '../policy/installed.ts';
 import { checkPolicyNamed, resolvePolicy } from '../policy/resolve-policy.ts';
@@ -32,6 +32,7 @@ export const SERVE = {
   chatTemplateKwargs: SERVER.chatTemplateKwargs,
   ...DRAWS,
   pieces: texts('A package whose pieces requests may name, besides the catalogue.'),
+  protect: SERVER.protect,
   fixedPolicy: on(SERVER.fixedPolicy.says),
   memory: { ...sized(SERVER.memory), required: false, default: 2 ** 31 },
   conversations: maybe(
@@ -94,7 +95,7 @@ async function serve(options: ServeOptions, command: Command, terminal: Terminal
   expectBudget(compiled, options.budget, { at: '--budget' });
   if (open !== undefined) terminal.stderr.write(`${open}\n`);
   await withModel(command, terminal, hostOnly([compiled]), (model) =>
-    listen(model, options, terminal, { policy, keys, registry }).then(onStop),
+    withFlagNames(command, () => listen(model, options, terminal, { policy, keys, registry })).then(onStop),
   );
 }
 
@@ -112,6 +113,7 @@ async function listen(
       block,
       every,
       chatTemplateKwargs,
+      protect,
       memory,
       conversations: folder,
       conversationBytes: bytes,
@@ -131,7 +133,7 @@ async function listen(
       ...resolved,
       model,
       name,
-      ...{ budget, block, every, chatTemplateKwargs, memory },
+      ...{ budget, block, every, chatTemplateKwargs, protect, memory },
       ...samplingOf(options),
       fixedPolicy,
       ...(folder !== undefined && { conversations: { folder: resolve(cwd, folder), bytes, hours } }),

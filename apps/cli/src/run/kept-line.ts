@@ -1,11 +1,11 @@
-import { bytesText, sumOf } from '@kv/core/shared';
+import { bytesText, counted, sumOf } from '@kv/core/shared';
 import type { Report } from '@kv/models';
 import { heldApart } from '../cache-text.ts';
 import { levelsText } from './levels-text.ts';
 
 /** What the line says about a run, of its report. */
-export type KeptReport = Pick<Report, 'kept' | 'levels' | 'policy' | 'counts' | 'bytes' | 'cache'> &
-  Partial<Pick<Report, 'budget' | 'budgetBytes'>>;
+export type KeptReport = Pick<Report, 'kept' | 'levels' | 'policy' | 'counts' | 'bytes' | 'cache' | 'held'> &
+  Partial<Pick<Report, 'budget' | 'raised' | 'budgetBytes'>>;
 
 /** What was read, and when its bytes are counted. */
 interface Told {
@@ -30,6 +30,7 @@ export function keptLine(
     bytes: { live },
     cache,
     budget,
+    raised,
     budgetBytes = 0,
   }: KeptReport,
   { read, every = Number.POSITIVE_INFINITY, share, of = 'the prompt', when = 'in the end' }: Told,
@@ -44,8 +45,8 @@ export function keptLine(
     under =
       budget === undefined
         ? ''
-        : `, budget ${share === undefined ? '' : `${share} of ${read} tokens = `}${budget} slots = ${bytesText(budgetBytes)}`,
+        : `, budget ${share === undefined ? '' : `${share} of ${counted(read, 'token')} = `}${counted(budget, 'slot')}${raised === undefined ? '' : `, raised to the ${raised} that are forced`} = ${bytesText(budgetBytes)}`,
     held = [`${bytesText(cache.liveBytes)} ${when}`, ...heldApart(live, cache)].join(', and ');
-  if (events === 0) return `kept all ${read} tokens of ${of} (${policy || 'full'}), ${held}`;
-  return `kept ${slots} of ${seen} tokens a layer and KV head${levels ? `, ${levelsText(levels.flat(2))}` : ''}, dropped ${Number((seen - mean).toFixed(1))} (${policy}${under}), ${held}`;
+  if (events === 0) return `kept all ${counted(read, 'token')} of ${of} (${policy || 'full'}), ${held}`;
+  return `kept ${slots} of ${counted(seen, 'token')} a layer and KV head${levels ? `, ${levelsText(levels.flat(2))}` : ''}, dropped ${Number((seen - mean).toFixed(1))} (${policy}${under}), ${held}`;
 }

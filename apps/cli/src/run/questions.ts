@@ -3,9 +3,9 @@ import { resolve } from 'node:path';
 import { id, KvError } from '@kv/core';
 import { budgetText, compile, expectBudget, isShare } from '@kv/core/engine';
 import type { Policy } from '@kv/core';
-import { report } from '@kv/engine';
+import { protectedSpans, report } from '@kv/engine';
 import { decode, loadCache as load, Sequence } from '@kv/models';
-import type { Budget, CacheForm, DecodeOptions, Model } from '@kv/models';
+import type { Budget, CacheForm, DecodeOptions, Model, Protected } from '@kv/models';
 import { engineText } from '../cache-text.ts';
 import { plain } from '../plain.ts';
 import { notSaved, policyOfCache } from '../policy/resolve-policy.ts';
@@ -23,6 +23,7 @@ interface QuestionOptions {
   /** Whether the policy was named on the command line. */
   readonly named: boolean;
   readonly budget?: Budget | undefined;
+  readonly protect?: readonly Protected[] | undefined;
   readonly cache?: CacheForm | undefined;
   readonly block?: number | undefined;
   readonly json?: true | undefined;
@@ -69,13 +70,14 @@ export async function answerQuestions(
 /** Returns what a sequence holds before a question; `policy` is the label of what compacted it. */
 function heldBy(base: Sequence, policy: string): KeptReport {
   const { active, stats } = base,
-    { levels, budget, budgetBytes, bytes, cache } = report(base, 'length', {});
+    { kept, levels, budget, raised, budgetBytes, bytes, cache, held } = report(base, 'length', {});
   return {
-    kept: base.kept(),
+    kept,
     ...(levels && { levels }),
     // what a saved cache was saved under is no budget of what goes on without events
-    ...(active.policy.evicts && budget !== undefined && { budget, budgetBytes }),
-    ...{ bytes, cache, policy: policy || 'full' },
+    ...(active.policy.evicts &&
+      budget !== undefined && { budget, ...(raised !== undefined && { raised }), budgetBytes }),
+    ...{ bytes, cache, held, policy: policy || 'full' },
     // a loaded cache has had an event of its own
     counts: { ...stats.counts, events: active.last ? 1 : 0 },
   };
@@ -120,12 +122,15 @@ async function documentCache(
   cwd: string,
   signal: AbortSignal,
 ): Promise<DocumentCache> {
-  const { document, loadCache: file, policy, budget, block } = options;
+  const { document, loadCache: file, policy, budget, protect = [], block } = options;
   if (file !== undefined) return loadedCache(model, file, options, cwd);
   const sequence = new Sequence(model);
   try {
     // without a saved cache there is a document, see documentGiven
-    await sequence.prefill(model.tokenizer.encode(readText(document!, cwd)).ids, { policy, budget, block, signal });
+    const { tokenizer } = model,
+      { ids } = tokenizer.encode(readText(document!, cwd));
+    if (compile(policy).evicts) sequence.protect(protectedSpans(protect, { ids, tokenizer }));
+    await sequence.prefill(ids, { policy, budget, block, signal });
     return { base: sequence, by: sequence.active.policy.label, limit: compile(policy).evicts ? budget : undefined };
   } catch (error) {
     sequence.destroy();
@@ -140,7 +145,7 @@ async function documentCache(
 async function loadedCache(
   model: Model,
   file: string,
-  { named, policy, budget, cache }: QuestionOptions,
+  { named, policy, budget, protect = [], cache }: QuestionOptions,
   cwd: string,
 ): Promise<DocumentCache> {
   const again = named || budget !== undefined;
@@ -168,6 +173,7 @@ async function loadedCache(
         ...(named && by !== '' && { note: `'${label || 'full'}' evicts nothing: the cache stays as '${by}' left it` }),
       };
     expectBudget(compile(found), limit, { at: '--budget' });
+    base.protect(protectedSpans(protect, { ids: base.progress.text.ids, tokenizer: model.tokenizer }));
     if (limit !== undefined) await base.evict(found, limit);
     return { base, by: label, limit };
   } catch (error) {

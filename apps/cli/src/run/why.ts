@@ -1,6 +1,7 @@
 import { KvError, LEVELS } from '@kv/core';
 import type { Model } from '@kv/models';
-import { fates, fateText, TokenText } from '@kv/engine';
+import { counted } from '@kv/core/shared';
+import { fates, fateText, placesOf, TokenText } from '@kv/engine';
 import { levelsText } from './levels-text.ts';
 import type { Fate, RecordedEvent } from '@kv/engine';
 
@@ -13,18 +14,19 @@ interface Named {
   readonly places: readonly (readonly number[])[];
 }
 /** Finds a position by its number, or a text. @throws KvError for neither */
-function named(asked: string, { ids, text, offsets }: TokenText): Named {
+function named(asked: string, tokens: TokenText): Named {
+  const { ids } = tokens;
   if (/^\d{1,9}$/.test(asked) && Number(asked) < ids.length) return { times: 1, places: [[Number(asked)]] };
-  const starts: number[] = [];
-  if (asked !== '') for (let at = text.indexOf(asked); at >= 0; at = text.indexOf(asked, at + 1)) starts.push(at);
-  if (starts.length === 0)
+  const places = placesOf(asked, tokens);
+  if (places.length === 0)
     throw new KvError(
       '--why',
       `expected a position below ${ids.length} or a text of the run, got ${JSON.stringify(asked.slice(0, 80))}`,
     );
-  const positionsFrom = (start: number): number[] =>
-    [...ids.keys()].filter((i) => offsets[i][1] > start && offsets[i][0] < start + asked.length);
-  return { times: starts.length, places: starts.slice(-SHOWN).map(positionsFrom) };
+  return {
+    times: places.length,
+    places: places.slice(-SHOWN).map(([from, to]) => Array.from({ length: to - from }, (_, i) => from + i)),
+  };
 }
 
 /**
@@ -83,7 +85,7 @@ function summary(all: readonly TokenFates[]): string {
       judged.length === 0
         ? ''
         : `; ranked ${range(judged.map(({ rank }) => rank))} of ${range(judged.map(({ slots, mandatory }) => slots - mandatory))} by score, with room for ${range(judged.map(({ budget, mandatory }) => Math.max(0, budget - mandatory)))}`;
-  return `${JSON.stringify(all.map(({ token }) => token).join(''))}: ${all.length === 1 ? `1 token, position ${first}` : `${all.length} tokens, positions ${first} to ${last}`}, ${fatesOf.length === 0 ? 'read after the last eviction' : `gone from ${gone.length} of ${fatesOf.length} places (${all.length === 1 ? '' : 'tokens x '}KV heads)${ranked}${stored}${ruled('forced')}${ruled('banned')}`}`;
+  return `${JSON.stringify(all.map(({ token }) => token).join(''))}: ${counted(all.length, 'token')}, ${all.length === 1 ? `position ${first}` : `positions ${first} to ${last}`}, ${fatesOf.length === 0 ? 'read after the last eviction' : `gone from ${gone.length} of ${fatesOf.length} places (${all.length === 1 ? '' : 'tokens x '}KV heads)${ranked}${stored}${ruled('forced')}${ruled('banned')}`}`;
 }
 
 function range(numbers: readonly number[]): string {

@@ -1,5 +1,6 @@
 import { KvError } from '@kv/core';
 import type { ChatMessage, ChatOptions, ChatTemplate, RenderedChat } from './chat-template.ts';
+import { expectRead } from './template-variables.ts';
 import type { Tokenizer } from '../tokenizer/interface.ts';
 
 /** The parts of a model that a chat needs. */
@@ -24,6 +25,7 @@ export function chatIds(
 ): readonly number[] {
   const template = chatTemplate?.();
   if (template === undefined) throw new KvError('chat', `expected a model with a chat template, got ${name}`);
+  expectRead(template, options?.variables);
   return renderedIds(tokenizer, template.render(messages, options));
 }
 

@@ -2,7 +2,7 @@ import { KvError } from '@kv/core';
 import { object, show, type JsonFields } from '../read/fields.ts';
 import { fromConversation, globals, givenMessages, givenTools } from '../template/globals.ts';
 import { Renderer } from '../template/render.ts';
-import { parseTemplate } from '../template/syntax.ts';
+import { namesIn, parseTemplate } from '../template/syntax.ts';
 import { TemplateText } from '../template/text.ts';
 import type { TemplateValue } from '../template/values.ts';
 import { RenderWork } from '../template/render-limit.ts';
@@ -48,6 +48,8 @@ export interface ChatTemplate {
   (messages: readonly ChatMessage[], options?: ChatOptions): string;
   /** Renders it and marks the text that comes from the conversation, in which no control token may be read. */
   render(messages: readonly ChatMessage[], options?: ChatOptions): RenderedChat;
+  /** The names that it reads, those of its own variables among them. @defaultValue any */
+  readonly reads?: ReadonlySet<string>;
 }
 
 /**
@@ -90,14 +92,15 @@ export function chatTemplate(source: string, where: string): ChatTemplate {
           untrusted: Array.from({ length: spans.length / 2 }, (_, i) => [spans[2 * i], spans[2 * i + 1]] as const),
         };
       }),
+    namesIn(program),
   );
 }
 
-/** Makes a template from its render function. */
-function templateOf(render: ChatTemplate['render']): ChatTemplate {
+/** Makes a template from its render function and the names that it reads. */
+function templateOf(render: ChatTemplate['render'], reads: ReadonlySet<string> | undefined): ChatTemplate {
   return Object.assign(
     (messages: readonly ChatMessage[], options?: ChatOptions): string => render(messages, options).text,
-    { render },
+    { render, ...(reads && { reads }) },
   );
 }
 
@@ -131,7 +134,7 @@ export function readChatTemplate(
   };
   const template = chatTemplate(source, where);
   const tokens = { bosToken: own('bos'), eosToken: own('eos') };
-  return templateOf((messages, options) => template.render(messages, { ...tokens, ...options }));
+  return templateOf((messages, options) => template.render(messages, { ...tokens, ...options }), template.reads);
 }
 
 /** Returns the source of a GGUF file's chat template, if it has one. @throws KvError if it is not text */

@@ -1,5 +1,23 @@
+import { KvError } from '@kv/core';
+
 /** Values of the variables that a chat template reads besides the conversation, by name; any that JSON can hold. */
 export type TemplateVariables = Readonly<Record<string, unknown>>;
+
+/** Returns the names of variables that a chat template never reads. */
+export const unreadVariables = (
+  { reads }: { readonly reads?: ReadonlySet<string> },
+  variables: TemplateVariables = {},
+): readonly string[] => (reads ? Object.keys(variables).filter((name) => !reads.has(name)) : []);
+
+/** @throws KvError for variables that a chat template never reads */
+export function expectRead(template: Parameters<typeof unreadVariables>[0], variables?: TemplateVariables): void {
+  const [unread] = unreadVariables(template, variables);
+  if (unread !== undefined)
+    throw new KvError(
+      'chatTemplateKwargs',
+      `expected variables that the model's chat template reads, got '${unread.slice(0, 60)}', which it never does`,
+    );
+}
 
 /** Names that mean something else in every template. */
 const TAKEN: ReadonlySet<string> = new Set([

@@ -209,3 +209,16 @@ function known(name: string): boolean {
   if (!name.startsWith(TEST)) return name === GROUP || name === TUPLE || isFilter(name);
   return isTest(name.slice(TEST.length).replace(NOT, ''));
 }
+
+/** Returns every name in a parsed template. */
+export function namesIn(program: TemplateNode): ReadonlySet<string> {
+  const names = new Set<string>(),
+    walk = (node: unknown): void => {
+      if (typeof node !== 'object' || node === null) return;
+      const { type, value } = node as { readonly type?: unknown; readonly value?: unknown };
+      if (type === 'Identifier' && typeof value === 'string') names.add(value);
+      for (const inside of node instanceof Map ? node : Object.values(node)) walk(inside);
+    };
+  walk(program);
+  return names;
+}

@@ -1,6 +1,9 @@
 import { budgetText, exactSlotsOf, isShare, readBudget, slotsOf } from '../piece/budget.ts';
 import type { Budget, BudgetShare, SlotBytes } from '../piece/budget.ts';
+import type { Span } from '../piece/atoms.ts';
+import { slotsIn } from '../piece/spans.ts';
 import { KvError } from '../tensor/errors.ts';
+import { counted } from '../text/counted.ts';
 
 /** What planning a budget needs to know of a policy. */
 export interface BudgetTraits {
@@ -9,6 +12,8 @@ export interface BudgetTraits {
   readonly methodName: string;
   /** It ends in kept slots, so events evict. */
   readonly evicts: boolean;
+  /** Positions that `protect` keeps, ordered and disjoint. */
+  readonly protectedSpans: readonly Span[];
   /** An allocator chooses the size itself, so no budget is needed. */
   readonly choosesBudget: boolean;
   /** A step may force more slots than its floor, depending on the text. */
@@ -67,6 +72,7 @@ export function expectBudget(
   const parsed = readBudget(budget, at);
   if ('percent' in parsed || ('bytes' in parsed && !sizes)) return;
   const slots = slotsOf(budget, 1, sizes, at);
+  expectProtected(policy, slots, at);
   if (!policy.evicts || policy.raises || policy.least(Infinity, slots) <= slots) return;
   const { said, each } =
     'bytes' in parsed && sizes
@@ -79,6 +85,16 @@ export function expectBudget(
     at,
     `${said} are fewer than '${policy.methodName}' forces in every head: ${policy.budgetHint(Number.MAX_SAFE_INTEGER, slots)}${each}`,
   );
+}
+
+/** @throws KvError where `slots` cannot hold the protected positions */
+function expectProtected({ evicts, choosesBudget, protectedSpans }: BudgetTraits, slots: number, at: string): void {
+  const asked = slotsIn(protectedSpans);
+  if (evicts && !choosesBudget && asked > slots)
+    throw new KvError(
+      at,
+      `${counted(asked, 'position')} ${asked === 1 ? 'is' : 'are'} protected in every layer and KV head, of which the budget has ${counted(slots, 'slot')}: protect less, or expected a budget of at least ${asked}`,
+    );
 }
 
 /**
@@ -95,6 +111,7 @@ export function allowanceOf(
 ): Allowance {
   expectBudget(policy, budget, { at, sizes });
   const slots = slotsOf(budget, tokens, sizes, at);
+  expectProtected(policy, slots, at);
   if (isShare(budget))
     return {
       slots: policy.evicts ? policy.least(tokens, slots) : slots,

@@ -1,9 +1,10 @@
 import type { ForcedEnds, Step } from '../piece/atoms.ts';
+import { joinedSpans, slotsIn } from '../piece/spans.ts';
 import { expectObject, runGuarded } from './boundary.ts';
 import { KvError } from '../tensor/errors.ts';
 import { showValue } from '../piece/option.ts';
 
-type ForcingStep = Pick<Step, 'name' | 'ends' | 'minSlots'>;
+type ForcingStep = Pick<Step, 'name' | 'ends' | 'minSlots' | 'spans'>;
 
 /** @throws KvError naming the step, unless `x` is a whole number of slots */
 function slotsOf({ name }: ForcingStep, what: string, x: unknown): number {
@@ -33,7 +34,7 @@ export function endsOf(steps: readonly ForcingStep[], budget: number): Required<
 /** Returns the number of those slots in a text that is long enough. */
 export function certainSlots(steps: readonly ForcingStep[], budget: number): number {
   const { first, last } = endsOf(steps, budget);
-  return first + last;
+  return slotsIn(joinedSpans([[0, first], ...steps.flatMap(({ spans = [] }) => spans)])) + last;
 }
 
 /**

@@ -2,6 +2,7 @@ import type { Atom } from '../piece/atoms.ts';
 import { KvError } from '../tensor/errors.ts';
 import { showValue } from '../piece/option.ts';
 import { otherProtocol } from '../piece/piece.ts';
+import { areSpans } from '../piece/spans.ts';
 import type { Piece } from '../piece/piece.ts';
 
 // Checks of a policy's parts before any of it runs: third-party pieces need not be made by our declarations.
@@ -36,6 +37,7 @@ const SORTS: Readonly<Record<Atom['at'], Fields>> = {
     block: ['a positive whole number of tokens or nothing', isMaybeCount],
     every: ['a positive whole number of tokens or nothing', isMaybeCount],
   },
+  protect: { spans: ['ranges [from, to) of positions, ordered and disjoint', areSpans] },
 };
 const COMMON: Fields = {
   name: ['a string', (x) => typeof x === 'string'],

@@ -128,7 +128,8 @@ export function expectPromises(checks: readonly Check[], read: Read): void {
 }
 
 /** Describes what breaks a promise: the number itself if it was checked on the host. */
-function brokenBy({ bad, want, late }: Check): string {
+function brokenBy({ bad, want, late, got }: Check): string {
+  if (got !== undefined) return got;
   if (!want.includes('finite')) return 'another number';
   const number = late ? undefined : badNumber(bad);
   if (number !== undefined) return String(Number(number.toPrecision(7)));

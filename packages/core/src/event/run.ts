@@ -8,6 +8,7 @@ import type {
   LayerContext,
   DraftSelection,
   Hook,
+  Span,
   WrappedSelection,
   BudgetPlan,
   Reach,
@@ -17,10 +18,12 @@ import type {
 import type { Ops } from '../tensor/maths.ts';
 import { certainSlots, minSlotsOf } from './min-slots.ts';
 import type { LevelShares } from '../piece/levels.ts';
-import type { Piece, Policy } from '../piece/piece.ts';
+import type { AnyPiece, Piece, Policy } from '../piece/piece.ts';
 import { isPiece, otherProtocol, PROTOCOL, readBy } from '../piece/piece.ts';
 import { showValue } from '../piece/option.ts';
 import { expectAtoms, REACH } from './policy-boundary.ts';
+import { compose } from '../compose/compose.ts';
+import { protect, protecting } from './protect.ts';
 import { readOnly } from './read-only.ts';
 import { sharedLevels } from './shared-levels.ts';
 import { cellOf, pacedSteps, runSteps, starting } from './steps.ts';
@@ -28,12 +31,15 @@ import type { EventLayer, PacedSteps } from './steps.ts';
 import { sameSignal } from '../piece/signals.ts';
 import type { AnySignal } from '../piece/signals.ts';
 import type { Tensor } from '../tensor/tensor.ts';
+import { joinedSpans, slotsIn } from '../piece/spans.ts';
 import { sumOf } from '../tensor/sum-of.ts';
 
 type HooksOf<A extends Hook['at']> = readonly Extract<Hook, { at: A }>[];
 
 /** A compiled policy: what an engine needs to know to run it. */
 export interface CompiledPolicy extends BudgetTraits {
+  /** What was compiled. */
+  readonly piece: Piece | Policy;
   readonly steps: readonly Step[];
   /** Signals that the event reads, each once. */
   readonly needs: readonly AnySignal[];
@@ -65,6 +71,14 @@ export function compile(policy: Piece | Policy): CompiledPolicy {
   return made;
 }
 
+/** Returns a policy that protects these positions too. */
+export function withProtected(policy: CompiledPolicy, spans: readonly Span[]): CompiledPolicy {
+  const all = joinedSpans([...policy.protectedSpans, ...spans]);
+  return slotsIn(all) === slotsIn(policy.protectedSpans)
+    ? policy
+    : compile(compose(policy.piece as AnyPiece, protect({ spans: all })) as Policy);
+}
+
 /**
  * Checks that a value is a policy.
  * @throws KvError unless `policy` is a piece of this protocol
@@ -80,7 +94,8 @@ export function expectPiece(policy: unknown): asserts policy is Piece {
 
 function compileUncached(policy: Piece): CompiledPolicy {
   expectAtoms(policy, policy.atoms);
-  const steps = sharedLevels(policy.atoms.filter((a): a is Step => a.at === 'event')),
+  const protectedSpans = joinedSpans(policy.atoms.flatMap((a) => (a.at === 'protect' ? a.spans : []))),
+    steps = protecting(sharedLevels(policy.atoms.filter((a): a is Step => a.at === 'event')), protectedSpans),
     demotions = steps.filter(({ kind }) => kind === 'demotion'),
     minSlots = (slots: number, budget: number): number => minSlotsOf(steps, slots, budget),
     certain = (budget: number): number => certainSlots(steps, budget);
@@ -93,6 +108,7 @@ function compileUncached(policy: Piece): CompiledPolicy {
   const forcers = (slots: number, budget: number): readonly string[] =>
     steps.flatMap((s) => (minSlotsOf([s], slots, budget) > 0 ? (s.forcers ?? [s.name]) : []));
   return {
+    piece: policy,
     label: policy.label,
     methodName: policy.methodName ?? policy.label,
     steps,
@@ -101,6 +117,7 @@ function compileUncached(policy: Piece): CompiledPolicy {
     needsFullPrompt: steps.some((s) => s.needsFullPrompt),
     evicts: policy.to === 'kept',
     open: steps.some((s) => s.open),
+    protectedSpans,
     choosesBudget: steps.some((s) => s.choosesBudget),
     raises: steps.some((s) => s.choosesBudget || (s.approximate && !s.plan)),
     ...(demotions.length > 0 && { levels: demotions.map(({ shares = {} }) => shares) }),

@@ -72,6 +72,8 @@ export interface Check {
   readonly want: string;
   /** Name of the numbers. @defaultValue 'scores' */
   readonly what?: string;
+  /** What breaks the promise, where it is no number. */
+  readonly got?: string;
   /** Numbers per row of the checked tensor. @defaultValue the slots */
   readonly columns?: number | undefined;
   /** Concerns what happens after slots were chosen: reported only if no other check fails. */
@@ -157,6 +159,8 @@ export interface Step extends AtomBase {
   minSlots?(slots: number, budget: number): number;
   /** Returns the first and last positions that it forces in every head whatever the text is, at this budget. */
   ends?(budget: number): ForcedEnds;
+  /** Further positions that it forces in every head, ordered and disjoint. */
+  readonly spans?: readonly Span[];
   /** It may force more than its floor, depending on the text. */
   readonly open?: boolean;
   /** The pieces that force slots, itself or those inside it, with their options. @defaultValue its name */
@@ -275,8 +279,16 @@ export interface WrapSelectHook extends AtomBase {
     readonly state?: ReadonlyMap<string, Tensor>;
   };
 }
+/** Positions `[from, to)` of a text. */
+export type Span = readonly [from: number, to: number];
+/** Positions that stay in every layer and KV head, whatever the policy is. */
+export interface ProtectHook extends AtomBase {
+  readonly at: 'protect';
+  /** Ordered and disjoint. */
+  readonly spans: readonly Span[];
+}
 /** A part of a policy that acts outside the steps of an event. */
-export type Hook = StepHook | ViewHook | FreezeHook | CompactHook | CadenceHook | WrapSelectHook;
+export type Hook = StepHook | ViewHook | FreezeHook | CompactHook | CadenceHook | WrapSelectHook | ProtectHook;
 /** One step or hook: `compose` joins pieces by joining their lists of atoms. */
 export type Atom = Step | Hook;
 

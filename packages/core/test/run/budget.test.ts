@@ -9,6 +9,7 @@ const forcing = (forced: number): Parameters<typeof allowanceOf>[0] => ({
   label: 'window ∘ topK',
   methodName: 'window ∘ topK',
   evicts: true,
+  protectedSpans: [],
   choosesBudget: false,
   open: false,
   raises: false,

@@ -2,6 +2,8 @@ import { LEVELS, meanSlotBytes } from '@kv/core';
 import type { LevelShares, SlotBytes } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import { headDims, slotHeads, slotRows, type ModelConfig } from '@kv/checkpoints';
+import { sumOf } from '@kv/core/shared';
+import { slotModel } from '../decoder/keeps.ts';
 import { expectLevels, movedForm, slotBytes, tokenBytes, type CacheForm } from './form.ts';
 
 /** Whether a policy moves kept slots together, which then have rotations of their own. */
@@ -39,6 +41,17 @@ export function slotSizes(
     bytesPerSlot: Math.ceil(each) + 4 * (Number(moved) + Number(coarse)) * heads,
     bytesOf,
   };
+}
+
+/**
+ * Returns the bytes of `slots` slots in every layer and KV head, of the sizes that `slotSizes` gives; a layer with a sliding
+ * window holds no more slots than that.
+ */
+export function bytesOfSlots(config: ModelConfig, { form, bytesPerSlot }: SlotBytes, slots: number): number {
+  const { windows } = slotModel(config).attention,
+    each = slotHeads(config).map(({ kvHeads, headDim }) => kvHeads * slotBytes(form, headDim)),
+    held = each.map((bytes, l) => bytes * Math.min(slots, windows[l] ?? Infinity));
+  return Math.ceil((bytesPerSlot * sumOf(held)) / sumOf(each));
 }
 
 /** Checks that a model's heads can be stored at the levels of a policy. @throws KvError naming a level that they do not fit */

@@ -1,6 +1,7 @@
 import { callback, count, maybe, object, text, whole } from '@kv/core';
 import { policyOption } from '@kv/core/engine';
 import type { OptionValues } from '@kv/core';
+import { PROTECT } from '../generate/protect.ts';
 import { CACHE, CHAT_TEMPLATE_KWARGS, DECODE, GENERATE, SAMPLING } from '../options.ts';
 import type { Sequence } from '../sequence/sequence.ts';
 
@@ -15,6 +16,10 @@ export const CHAT = {
   budget: {
     ...GENERATE.budget,
     says: "Slots per layer and KV head, or a share of the model's context, such as 25%.",
+  },
+  protect: {
+    ...PROTECT,
+    says: "What no eviction may drop: 'system' or 'first-user', texts wherever they stand in messages, or ranges [from, to) of positions; it counts within the budget.",
   },
   block: maybe(
     count(1, 'tokens', 'Read a long message in blocks of this many tokens, each followed by an eviction.'),

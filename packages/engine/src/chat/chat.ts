@@ -1,10 +1,11 @@
 import { KvError } from '@kv/core';
-import type { Budget, Policy, ResolvedOptions } from '@kv/core';
-import { allowanceOf, compile, expectBudget, settleOwn } from '@kv/core/engine';
+import type { Budget, Policy, ResolvedOptions, Span } from '@kv/core';
+import { allowanceOf, compile, expectBudget, settleOwn, withProtected } from '@kv/core/engine';
 import type { ChatMessage } from '@kv/checkpoints';
 import type { CacheForm } from '../cache/form.ts';
-import { slotSizes } from '../cache/slot-sizes.ts';
+import { bytesOfSlots, slotSizes } from '../cache/slot-sizes.ts';
 import { decode } from '../generate/generate.ts';
+import { isPlace, placesOf, protectedSpans, textOfProtected } from '../generate/protect.ts';
 import { generation } from '../generate/generation.ts';
 import type { Generation } from '../generate/generation.ts';
 import type { Model } from '../memory/runtime.ts';
@@ -32,7 +33,7 @@ export interface ChatRetention {
   readonly policy?: Policy;
   /** Slots per layer and KV head after each message and each answer; absent if nothing is evicted. */
   readonly slots?: number;
-  /** Bytes of a cache that holds them in every layer and KV head, moved together. */
+  /** Bytes of a cache that holds them in every layer and KV head, as far as its window reaches, moved together. */
   readonly bytes?: number;
   /** Tokens of a message that are read between two events. */
   readonly block: number;
@@ -110,6 +111,11 @@ export class Chat {
     return retention;
   }
 
+  /** Tokens of the conversation that the cache does not hold yet: as a rule the last one that was generated. */
+  get unread(): readonly number[] {
+    return this.#unread;
+  }
+
   /** Forgets the conversation. The system text, policy and budget stay. @throws KvError while an answer is generated */
   clear(): void {
     this.#expectIdle();
@@ -145,6 +151,7 @@ export class Chat {
         'chat',
         `expected a message that fits the model's context, got ${ids.length} tokens after ${sequence.progress.length}: a policy and a budget keep a conversation going`,
       );
+    this.#protect(message, ids, retention);
     const tokens: number[] = [];
     let text = '',
       finish: Finish = 'aborted';
@@ -182,6 +189,27 @@ export class Chat {
       this.messages.push({ role: 'assistant', content: text });
     }
     return { text, tokens, finish };
+  }
+
+  /**
+   * Protects what is to be of the tokens that come next. @throws KvError, with the conversation unchanged, for more than
+   * the budget holds
+   */
+  #protect(message: string, ids: readonly number[], { policy, slots }: ChatRetention): void {
+    const { protect = [] } = this.#options,
+      { progress, active } = this.#sequence,
+      first = progress.length === 0;
+    if (protect.length === 0 || policy === undefined || slots === undefined) return;
+    const text = progress.text.fork();
+    for (const id of ids) text.push(id);
+    const spans = protect.flatMap((one): readonly Span[] => {
+      if (!isPlace(one)) return placesOf(textOfProtected(one), text).filter(([from]) => from >= progress.length);
+      if (typeof one !== 'string') return first ? [one as Span] : [];
+      const { tokenizer } = this.model;
+      return first ? protectedSpans([one], { ids, tokenizer, conversation: this.#turns.opening(message) }) : [];
+    });
+    expectBudget(withProtected(withProtected(compile(policy), active.policy.protectedSpans), spans), slots);
+    this.#sequence.protect(spans);
   }
 
   /** Reads tokens under a policy, and returns whether all of them were read before the signal aborted. */
@@ -236,6 +264,7 @@ export class Chat {
       earlier = { sequence: this.#sequence, unread: this.#unread };
     this.#sequence = this.#empty();
     try {
+      this.#sequence.protect(earlier.sequence.active.policy.protectedSpans);
       if (ids.length > 0 && !(await this.#read(ids, retention, signal, onRead))) throw signal?.reason;
     } catch (error) {
       this.#sequence.destroy();
@@ -317,7 +346,7 @@ async function retentionOf(
   return {
     policy,
     slots,
-    bytes: slots * sizes.bytesPerSlot,
+    bytes: bytesOfSlots(config, sizes, slots),
     block: block ?? Math.min(longest, most),
     every: every ?? Math.max(1, Math.floor(most / 2)), // room for long answers
   };

@@ -1,19 +1,24 @@
 import { KvError } from '@kv/core';
 import {
+  expectRead,
   renderedAfter,
   renderedIds,
+  roleRanges,
   type ChatMessage,
   type ChatTemplate,
   type RenderedChat,
   type TemplateVariables,
   type Tokenizer,
 } from '@kv/checkpoints';
+import type { ProtectedPrompt } from '../generate/protect.ts';
 import type { Model } from '../memory/runtime.ts';
 
 /** Converts messages to tokens, and defines where an answer ends. */
 export interface ChatTurns {
   /** Returns the tokens of one message; `before` is the text so far, empty at the start. */
   turn(message: string, before: string): readonly number[];
+  /** Returns the text of the first message, and where the named parts of the conversation stand in it. */
+  opening(message: string): NonNullable<ProtectedPrompt['conversation']>;
   /** Texts that end an answer. */
   readonly stop: readonly string[];
 }
@@ -45,6 +50,19 @@ export function lineTurns(tokenizer: Tokenizer, system: string | undefined): Cha
       if (before === '') return ids(system === undefined ? message : `${system}\n${message}`, true);
       return ids(before.endsWith('\n') ? message : `\n${message}`, false);
     },
+    opening(message) {
+      const before = system === undefined ? '' : `${system}\n`,
+        text = before + message;
+      return {
+        rendered: { text, untrusted: [[0, text.length]] },
+        special: true,
+        ranges: {
+          system: before === '' ? [] : [[0, before.length]],
+          tools: [],
+          'first-user': [[before.length, text.length]],
+        },
+      };
+    },
     stop: ['\n'],
   };
 }
@@ -74,6 +92,14 @@ export function templateTurns(
           'expected a template that writes the answers of a conversation, got a text without one',
         );
       return renderedIds(tokenizer, rest);
+    },
+    opening(message) {
+      const messages = [...start, { role: 'user', content: message }],
+        rendered = template.render(messages, { variables });
+      return {
+        rendered,
+        ranges: roleRanges((given) => template(given, { variables }), messages, rendered.text, false),
+      };
     },
     stop: [],
   };

@@ -9,5 +9,8 @@ import type { Grammar } from './constraint.ts';
 export async function answerGrammar(model: VocabularyModel, form: AnswerForm): Promise<Grammar> {
   const { grammarsOf } = (await import('@kv/grammars')) as Partial<typeof import('@kv/grammars')>;
   if (grammarsOf) return grammarsOf(model).compile(form);
-  throw new KvError('schema', 'expected @kv/grammars, which kv.min.js leaves out: build the page from @kv/models instead');
+  throw new KvError(
+    'schema',
+    'expected @kv/grammars, which kv.min.js leaves out: build the page from @kv/models instead',
+  );
 }

@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import { chatIds } from '@kv/checkpoints';
+import { expectRead, renderedIds, roleRanges } from '@kv/checkpoints';
 import type { ResolvedOptions } from '@kv/core';
 import { compile, settleOwn } from '@kv/core/engine';
 import { expectBias } from '../sampling/edits.ts';
@@ -14,6 +14,7 @@ import type { Policies } from './policies.ts';
 import { answerGrammar } from './answer-grammar.ts';
 import { generation } from './generation.ts';
 import type { Generation } from './generation.ts';
+import { protectedSpans, type ProtectedPrompt } from './protect.ts';
 import { report } from './report.ts';
 import type { Report } from './report.ts';
 import { freeObservations } from '../sequence/free-observations.ts';
@@ -54,13 +55,17 @@ export const generate = (model: Model, options: GenerateOptions): Generation<Gen
 
 async function* run(model: Model, given: GenerateOptions): AsyncGenerator<Chunk, GenerateResult> {
   const options = await withPolicies(model, settleOwn('generate', GENERATE, given)),
-    { policy, budget, decodeBudget, block, logits, backend, cache, signal, certify } = options,
+    { policy, budget, decodeBudget, protect, block, logits, backend, cache, signal, certify } = options,
     decodePolicy = decodingPolicy(options, (policy) => policySizes(model.config, cache ?? model.cacheForm, policy));
-  const ids = promptIds(model, options);
+  const prompt = promptOf(model, options),
+    { ids } = prompt,
+    spans = protect ? protectedSpans(protect, prompt) : [];
   expectBias(options.logitBias, model.config.vocab);
   const sequence = new Sequence(model, backend, { cache });
   try {
     sequence.observer = certify;
+    if (spans.length > 0 && [policy, decodePolicy].some((each) => each && compile(each).evicts))
+      sequence.protect(spans);
     const rows: Float32Array[] = [];
     let finish: Finish;
     const tokens: number[] = [];
@@ -203,17 +208,35 @@ async function* decodeWith(
 
 type Prompt = Pick<GenerateOptions, 'prompt' | 'ids' | 'messages' | 'chatTemplateKwargs'>;
 
-function promptIds(model: Model, { prompt, ids, messages, chatTemplateKwargs: variables }: Prompt): readonly number[] {
+function promptOf(
+  { name, tokenizer, config, chatTemplate }: Model,
+  { prompt, ids, messages, chatTemplateKwargs: variables }: Prompt,
+): ProtectedPrompt {
   if ([prompt, ids, messages].filter((given) => given !== undefined).length !== 1)
     throw new KvError('prompt', 'expected exactly one of prompt (text), messages (a conversation) and ids');
-  if (messages !== undefined) return chatIds(model, messages, { variables });
+  if (messages !== undefined) {
+    const template = chatTemplate?.();
+    if (template === undefined) throw new KvError('chat', `expected a model with a chat template, got ${name}`);
+    expectRead(template, variables);
+    const rendered = template.render(messages, { variables });
+    return {
+      ids: renderedIds(tokenizer, rendered),
+      tokenizer,
+      conversation: {
+        rendered,
+        get ranges() {
+          return roleRanges((others) => template(others, { variables }), messages, rendered.text, false);
+        },
+      },
+    };
+  }
   if (variables)
     throw new KvError('chatTemplateKwargs', 'expected messages, which the chat template renders, got a prompt or ids');
   if (ids !== undefined) {
     for (const id of ids)
-      if (!(Number.isInteger(id) && id >= 0 && id < model.config.vocab))
-        throw new KvError('ids', `must be whole numbers below ${model.config.vocab}, got ${id}`);
-    return ids;
+      if (!(Number.isInteger(id) && id >= 0 && id < config.vocab))
+        throw new KvError('ids', `must be whole numbers below ${config.vocab}, got ${id}`);
+    return { ids, tokenizer };
   }
-  return model.tokenizer.encode(prompt!).ids; // one of the three is there
+  return { ids: tokenizer.encode(prompt!).ids, tokenizer }; // one of the three is there
 }

@@ -1,9 +1,10 @@
 import { expectObject, runGuarded, runFreeze } from '@kv/core/engine';
 import { sumOf } from '@kv/core/shared';
 import { numbersOf } from '../host/event.ts';
+import { heldOf, type Held } from '../memory/held.ts';
 import { evicts, mostOf } from '../memory/active-policy.ts';
 import { sizesAt } from '../memory/budget-sizes.ts';
-import type { ActivePolicy } from '../memory/active-policy.ts';
+import type { ActivePolicy, EventBudget } from '../memory/active-policy.ts';
 import type { DecodeOptions, Finish } from '../options.ts';
 import { waits } from '../sequence/policy-schedule.ts';
 import type { Bytes } from '../ledger.ts';
@@ -19,6 +20,8 @@ export interface Report {
   readonly decodePolicy?: string;
   /** Slots per layer and KV head asked for; absent where nothing evicts. */
   readonly budget?: number;
+  /** What a share was raised to, since the policy forces that many slots. */
+  readonly raised?: number;
   /** Bytes of a cache that holds them: keys, values and positions of all layers and KV heads. */
   readonly budgetBytes?: number;
   /** Slots that the last event allowed, `[layer][kvHead]`; empty where none ran. */
@@ -27,6 +30,8 @@ export interface Report {
   readonly kept: readonly (readonly (readonly number[])[])[];
   /** Levels at which these slots are stored, indexes among `LEVELS`; absent where no policy has demoted any. */
   readonly levels?: readonly (readonly (readonly number[])[])[];
+  /** What the caches hold in the end of all that was fed, and what was dropped. */
+  readonly held: Held;
   /** Bytes of the caches and of what the policy records. */
   readonly bytes: Bytes;
   /** How keys and values are stored, and their bytes alone. */
@@ -67,12 +72,13 @@ export function report(
     policy: named(prompt ?? active),
     ...(prompt && { decodePolicy: named(active) }),
     ...(budget && {
-      budget: budget.slots,
+      ...budgetOf(budget),
       budgetBytes: budget.slots * sizesAt(context, active.policy, memory.progress.length).bytesPerSlot,
     }),
     budgets: last?.budgets ?? [],
     kept: last?.kept.map(numbersOf) ?? memory.slots.kept(),
     ...(last?.levels && { levels: last.levels.map((heads) => heads.map((of) => Array.from(of))) }),
+    held: heldOf(sequence),
     bytes: memory.ledger.bytes(),
     cache: memory.cache,
     counts: { ...context.counters, ...counts, unreachable },
@@ -93,6 +99,12 @@ export function report(
         }),
       }),
   };
+}
+
+/** Returns the slots that were asked for, and what they were raised to. */
+function budgetOf({ slots, requested = slots }: EventBudget): Pick<Report, 'budget' | 'raised'> {
+  const asked = Math.max(1, Math.floor(requested));
+  return slots > asked ? { budget: asked, raised: slots } : { budget: slots };
 }
 
 /** @throws KvError for an observer that fails, or concludes no object. */

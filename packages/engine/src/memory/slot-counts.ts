@@ -1,5 +1,5 @@
 import { headsOf } from '@kv/checkpoints';
-import type { LayerContext } from '@kv/core';
+import type { LayerContext, Span } from '@kv/core';
 import type { ModelConfig } from '@kv/checkpoints';
 import { slotModel } from '../decoder/keeps.ts';
 import type { ActivePolicy } from './active-policy.ts';
@@ -86,6 +86,20 @@ export class SlotCounts {
   /** Returns the positions in the cache, `[layer][kvHead]`, ascending. */
   kept(): number[][][] {
     return this.#all().map(({ kept }) => kept());
+  }
+
+  /** Returns whether every layer and KV head holds these positions, of those fed that the newest token can see there. */
+  holds(spans: readonly Span[]): boolean {
+    const { length } = this.#progress,
+      fed = spans.map(([from, to]) => [from, Math.min(to, length)] as const).filter(([from, to]) => from < to);
+    if (fed.length === 0) return true;
+    return this.#all().every(({ before }, l) =>
+      fed.every(([from, to]) => {
+        const [start, end] = [Math.max(from, this.#firstSeen(l)), to],
+          held = before(end);
+        return start >= end || before(start).every((n, g) => held[g] - n === end - start);
+      }),
+    );
   }
 
   /** Returns what pieces may know of a layer, or will once `ahead` more tokens have been generated. */

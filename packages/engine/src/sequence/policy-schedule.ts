@@ -1,6 +1,6 @@
 import { id, KvError } from '@kv/core';
-import { allowanceOf, compile, expectBudget, isShare, planBudgets, raisedNote } from '@kv/core/engine';
-import type { Budget, BudgetPlan, Policy } from '@kv/core';
+import { allowanceOf, compile, expectBudget, isShare, planBudgets, raisedNote, withProtected } from '@kv/core/engine';
+import type { Budget, BudgetPlan, Policy, Span } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import {
   activePolicyOf,
@@ -32,6 +32,19 @@ export class PolicySchedule {
     [this.#memory, this.#stats, this.active] = [memory, stats, active];
   }
 
+  /** Returns a policy compiled, with the positions that are protected already. */
+  compiled(policy: Policy): CompiledPolicy {
+    return withProtected(compile(policy), this.active.policy.protectedSpans);
+  }
+
+  /** Protects positions under the active policy, and under every later one. @throws KvError where they do not fit */
+  protect(spans: readonly Span[]): void {
+    const policy = withProtected(this.active.policy, spans),
+      { budget } = this.active;
+    if (budget) expectBudget(policy, budget.slots);
+    this.active = { ...this.active, policy };
+  }
+
   /**
    * Returns the slots per KV head of a policy's events: those asked for, else as before, else the number of tokens if
    * the policy chooses its own size.
@@ -60,7 +73,7 @@ export class PolicySchedule {
    * @throws KvError for a policy that evicts without a budget, or that does not go on moving kept slots together.
    */
   decoding(policy: Policy, budget: Budget | undefined): ActivePolicy {
-    const next = compile(policy),
+    const next = this.compiled(policy),
       allowance = this.allowance(next, budget, this.#memory.progress.length, 'decodeBudget');
     if (allowance === undefined) expectBudget(next, undefined, { at: 'decodeBudget' });
     if (movesTogether(this.active.policy) && !movesTogether(next))

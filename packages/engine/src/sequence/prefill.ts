@@ -1,5 +1,5 @@
 import { attentionLast, KvError } from '@kv/core';
-import { compile, settleOwn, union } from '@kv/core/engine';
+import { settleOwn, union } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
 import { expectIds } from '../decoder/decoder.ts';
 import { slotModel } from '../decoder/keeps.ts';
@@ -49,7 +49,7 @@ export async function* prefill(
   memory.expectUsable();
   if (ids.length === 0) throw new KvError('prompt', 'must have at least one token, got none');
   expectIds(ids, model.config.vocab);
-  const compiled = policy ? compile(policy) : schedule.active.policy;
+  const compiled = policy ? schedule.compiled(policy) : schedule.active.policy;
   const { needs, label, reach } = compiled,
     active = activePolicyOf(
       compiled,

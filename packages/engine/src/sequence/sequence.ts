@@ -1,6 +1,6 @@
 import { id, KvError } from '@kv/core';
 import { compile, settleOwn } from '@kv/core/engine';
-import type { Backend, Budget, OptionValues, Policy } from '@kv/core';
+import type { Backend, Budget, OptionValues, Policy, Span } from '@kv/core';
 import { greedy } from '../sampling/greedy.ts';
 import type { SamplingRule } from '../sampling/sampler.ts';
 import { policyOf } from '../policy-text.ts';
@@ -115,12 +115,29 @@ export class Sequence {
    * @throws KvError if the policy reads what was not recorded, or its forced slots exceed the budget
    */
   async evict(policy: Policy | string, budget: Budget): Promise<void> {
-    const compiled = compile(await policyOf(policy));
+    const compiled = this.#schedule.compiled(await policyOf(policy));
     this.memory.expectUsable();
     this.#speculation?.rollback();
     const allowance = this.#schedule.allowance(compiled, budget, this.progress.length);
     this.#schedule.active = activePolicyOf(compiled, allowance, this.active);
     if (compiled.evicts) await this.#schedule.event();
+  }
+
+  /**
+   * Protects positions `[from, to)`: no event evicts them from now on, in any layer or KV head, under this policy or a
+   * later one. They may lie ahead of what was fed, and count within the budget.
+   *
+   * @throws KvError, with nothing protected, for positions that were evicted already, and for more than the budget holds
+   */
+  protect(spans: readonly Span[]): void {
+    this.memory.expectUsable();
+    if (!this.memory.slots.holds(spans))
+      throw new KvError(
+        'protect',
+        'expected positions that the cache holds in every layer and KV head, got some that were evicted',
+      );
+    this.#speculation?.rollback();
+    this.#schedule.protect(spans);
   }
 
   /**

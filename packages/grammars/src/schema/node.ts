@@ -20,7 +20,12 @@ export const chars = (...ranges: readonly Range[]): Node => ({ is: 'chars', rang
 export const sequence = (...parts: readonly Node[]): Node => ({ is: 'sequence', parts });
 export const choice = (...options: readonly Node[]): Node =>
   options.length === 1 ? (options[0] as Node) : { is: 'choice', options };
-export const repeat = (part: Node, least: number, most: number = Infinity): Node => ({ is: 'repeat', part, least, most });
+export const repeat = (part: Node, least: number, most: number = Infinity): Node => ({
+  is: 'repeat',
+  part,
+  least,
+  most,
+});
 export const optional = (part: Node): Node => repeat(part, 0, 1);
 export const rule = (name: string): Node => ({ is: 'rule', name });
 export const empty: Node = text('');
@@ -115,7 +120,9 @@ export function others(ranges: readonly Range[], last: number): Range[] {
   return out;
 }
 export const within = (ranges: readonly Range[], least: number, most: number): Range[] =>
-  ranges.flatMap(([from, to]): Range[] => (from <= most && to >= least ? [[Math.max(from, least), Math.min(to, most)]] : []));
+  ranges.flatMap(([from, to]): Range[] =>
+    from <= most && to >= least ? [[Math.max(from, least), Math.min(to, most)]] : [],
+  );
 export const sizeOf = (ranges: readonly Range[]): number => ranges.reduce((sum, [from, to]) => sum + to - from + 1, 0);
 
 /** Writes a code point: as it is where that is a letter or a digit, else by its number. */

@@ -1,5 +1,5 @@
 import { factoryBody } from '../../scripts/factory.mjs';
-import type { Factory } from './library.ts';
+import type { Factory } from './types.ts';
 
 /**
  * Returns what makes instances of xgrammar, from source: its script in node_modules. The build puts a module with the

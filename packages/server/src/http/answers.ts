@@ -1,4 +1,5 @@
 import { Readable } from 'node:stream';
+import { slotsIn } from '@kv/core/engine';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Limits } from '../options.ts';
 import type { AnswerShape, AnswerShapes } from '../protocol/answer-shape.ts';
@@ -6,19 +7,21 @@ import type { Ask, Asked } from '../protocol/ask.ts';
 import { held, readPrompts } from '../protocol/prompt.ts';
 import type { PromptReading, PromptTokens } from '../protocol/prompt.ts';
 import type { Answer, Protocol } from '../protocol/protocol.ts';
-import { expectModel, newTokensOf, sequencePolicyOf } from '../protocol/request.ts';
+import { expectHeld, expectModel, newTokensOf, sequencePolicyOf } from '../protocol/request.ts';
 import type { Defaults } from '../protocol/request.ts';
-import { drawnBy, expectTokens } from '../protocol/sampling.ts';
 import { answerMessages } from '../protocol/turns.ts';
+import { drawnBy, expectTokens } from '../protocol/sampling.ts';
 import { tooLong } from '../protocol/text-reader.ts';
+import { toldHeader, toldOf } from '../protocol/told.ts';
 import type { PromptLimits } from '../protocol/text-reader.ts';
 import { answerEvents } from '../run/answer-event.ts';
-import type { JobEvent, SequenceRequest } from '../run/job.ts';
+import type { AnswerEvent } from '../run/answer-event.ts';
+import type { JobEvent, SequenceRequest, Usage } from '../run/job.ts';
 import type { Scheduler } from '../run/scheduler.ts';
 import { goneSignal } from './disconnect-signal.ts';
 
 /** What answers are made with. */
-interface AnswerParts extends PromptReading {
+export interface AnswerParts extends PromptReading {
   /** The name of the model. */
   readonly name: string;
   readonly scheduler: Scheduler;
@@ -69,8 +72,16 @@ export class Answers {
       tokenizer,
       policy: sequencePolicy.policy?.label || 'full',
       budget: sequencePolicy.budget,
+      protectedTokens: requests.reduce((sum, { ids, protect }) => sum + slotsIn(protect?.(ids) ?? []), 0),
     };
-    if (!asked.stream) return protocol.whole(answer);
+    if (!asked.stream) {
+      let usage: Usage | undefined;
+      const heard = heardOf(answer.events, (said) => (usage = said)),
+        body = await protocol.whole({ ...answer, events: heard });
+      reply.headers(toldHeader(toldOf(answer, usage)));
+      return body;
+    }
+    reply.headers(toldHeader(toldOf(answer)));
     const frames = Readable.from(protocol.frames(answer), { objectMode: false, highWaterMark: 4096 });
     frames.once('end', () => waitForReader(reply));
     return reply.header('cache-control', 'no-store').type('text/event-stream; charset=utf-8').send(frames);
@@ -101,11 +112,14 @@ export class Answers {
       { reader, ...shaped } = shape,
       { n, stream: streamed, stop, sampling, logprobs } = asked,
       echoed = prompts.map((read) => (asked.echo ? this.#textOf(read) : ''));
-    const requests = prompts.map(({ ids, stop: lineEnds = [], turns }, i): SequenceRequest => {
+    const requests = prompts.map(({ ids, stop: lineEnds = [], turns, notes, protect }, i): SequenceRequest => {
       const room = evicts ? most : maxPositions - ids.length;
       if (room === 0) throw tooLong(ids.length, `the model's context of ${maxPositions} tokens and leave room`);
+      if (protect) expectHeld(sequencePolicy, protect(ids), ids.length);
       return {
         ids,
+        notes,
+        ...(sequencePolicy.policy?.evicts && protect && { protect }),
         turns,
         answers: (text) => answerMessages(text, reader?.()),
         policy,
@@ -155,4 +169,12 @@ async function begun(events: AsyncIterable<JobEvent>): Promise<AsyncIterable<Job
   return (async function* () {
     for (let next = first; !next.done; next = await all.next()) yield next.value;
   })();
+}
+
+/** Yields events, and tells of the usage. */
+async function* heardOf(events: AsyncIterable<AnswerEvent>, tell: (usage: Usage) => void): AsyncGenerator<AnswerEvent> {
+  for await (const event of events) {
+    if (event.what === 'usage') tell(event.usage);
+    yield event;
+  }
 }

@@ -1,5 +1,5 @@
 import type { AnswerForm } from '@kv/grammars';
-import type { Budget, ChatMessage, SamplerOptions, ToolChoice, ToolFunction } from '@kv/models';
+import type { Budget, ChatMessage, Protected, SamplerOptions, ToolChoice, ToolFunction } from '@kv/models';
 import type { ServerOptions } from '../options.ts';
 
 /** Values of variables of the chat template. */
@@ -41,6 +41,8 @@ export interface Ask {
   readonly budget?: Budget | undefined;
   readonly block?: number | undefined;
   readonly every?: number | undefined;
+  /** What no eviction may drop, in addition to what the server protects. */
+  readonly protect?: readonly Protected[] | undefined;
   /** Whether a stream ends with the usage. */
   readonly includeUsage: boolean;
   /** What the client calls fields that are refused after this was read. */

@@ -3,6 +3,7 @@ import type { ChoiceEvent } from '../run/answer-event.ts';
 import type { Usage } from '../run/job.ts';
 import type { Ask } from './ask.ts';
 import type { Answer } from './protocol.ts';
+import { toldOf } from './told.ts';
 import { refusalOf, type Refusal } from './refusal.ts';
 import { readSampling } from './sampling.ts';
 import type { CommonRequest } from './schema.ts';
@@ -23,7 +24,7 @@ export const NAMES = {
 /** Reads the fields that requests of both kinds have. @throws Refusal naming the invalid field */
 export function commonAsk(request: CommonRequest): Omit<Ask, keyof AskOfOne> {
   const { model, stop = [], n = 1, stream = false, max_tokens: maxNewTokens } = request,
-    { policy, budget, block, every } = request;
+    { policy, budget, block, every, kv } = request;
   return {
     model,
     stream,
@@ -31,7 +32,7 @@ export function commonAsk(request: CommonRequest): Omit<Ask, keyof AskOfOne> {
     sampling: readSampling(request),
     stop: typeof stop === 'string' ? [stop] : stop,
     maxNewTokens,
-    ...{ policy, budget, block, every },
+    ...{ policy, budget, block, every, protect: kv?.protect },
     includeUsage: request.stream_options?.include_usage === true,
   };
 }
@@ -47,10 +48,8 @@ export const head = (prefix: string, object: string, { model }: Answer): object 
 export const frame = (data: unknown): string => `data: ${JSON.stringify(data)}\n\n`;
 
 /** What an answer cost and under which cache it was given. */
-export function accounts(
-  { asked, policy, budget }: Answer,
-  usage: Usage,
-): { readonly usage: object; readonly kv: object } {
+export function accounts(answer: Answer, usage: Usage): { readonly usage: object; readonly kv: object } {
+  const { asked, policy, budget } = answer;
   const { promptTokens, tokensReused, completionTokens, keptSlots, droppedSlots, cache, notes, scoredEvicted } = usage;
   return {
     usage: {
@@ -67,6 +66,7 @@ export function accounts(
         peak_bytes: cache.peakBytes,
         ...(cache.stateBytes > 0 && { state_bytes: cache.stateBytes }),
       },
+      kv: toldOf(answer, usage),
     },
     kv: {
       policy,

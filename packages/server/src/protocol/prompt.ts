@@ -1,7 +1,10 @@
 import { KvError } from '@kv/core';
-import { fitValue } from '@kv/core/engine';
-import { schemas } from '@kv/engine';
-import type { ChatMessage, Model, RenderedChat, ToolFunction } from '@kv/models';
+import type { Span } from '@kv/core';
+import { fitValue, joinedSpans } from '@kv/core/engine';
+import { isPlace, protectedSpans, schemas } from '@kv/engine';
+import type { ProtectedPrompt } from '@kv/engine';
+import { roleRanges, unreadVariables } from '@kv/models';
+import type { ChatMessage, Model, Protected, PromptRole, RenderedChat, ToolFunction } from '@kv/models';
 import type { Ask, AskedPrompt, TemplateVariables } from './ask.ts';
 import { conversationTurns, type ConversationTurns } from '../run/conversation-turns.ts';
 import { conversation } from './conversation.ts';
@@ -16,6 +19,10 @@ export interface PromptTokens {
   readonly text?: string;
   /** Texts that end an answer, where the model has no token that does. */
   readonly stop?: readonly string[];
+  /** What was taken and changes nothing. */
+  readonly notes?: readonly string[];
+  /** Returns the positions that no eviction may drop, of the ids that a cache of this prompt holds. */
+  readonly protect?: ((ids: readonly number[]) => readonly Span[]) | undefined;
   /** How the rendered prompt ends. */
   readonly end?: string;
   /** The turns of a conversation. */
@@ -28,6 +35,8 @@ export interface PromptReading {
   readonly reader: TextReader;
   /** Values of the template's variables that the request does not give. */
   readonly usual?: TemplateVariables | undefined;
+  /** Parts that are protected in every conversation. */
+  readonly roles?: readonly PromptRole[] | undefined;
 }
 
 /**
@@ -35,14 +44,19 @@ export interface PromptReading {
  * @throws Refusal or KvError for ids that are none, for a conversation that the template rejects, for too many tokens
  */
 export async function readPrompts(
-  { prompt, tools, names }: Pick<Ask, 'prompt' | 'tools' | 'names'>,
-  { model, reader, usual }: PromptReading,
+  { prompt, tools, names, protect = [] }: Pick<Ask, 'prompt' | 'tools' | 'names' | 'protect'>,
+  { model, reader, usual, roles = [] }: PromptReading,
   limits: PromptLimits,
 ): Promise<readonly PromptTokens[]> {
-  if ('messages' in prompt) return [await chatPrompt(prompt, { tools, names }, { model, reader, usual }, limits)];
+  if ('messages' in prompt)
+    return [
+      await chatPrompt(prompt, { tools, names, protect: [...roles, ...protect] }, { model, reader, usual }, limits),
+    ];
   const read: PromptTokens[] = [];
-  for (const [i, one] of prompt.prompts.entries())
-    read.push(await promptTokens(one, names.one(i), { model, reader }, limits));
+  for (const [i, one] of prompt.prompts.entries()) {
+    const tokens = await promptTokens(one, names.one(i), { model, reader }, limits);
+    read.push({ ...tokens, protect: protecting(protect, { ids: tokens.ids, tokenizer: model.tokenizer }) });
+  }
   return read;
 }
 
@@ -68,8 +82,8 @@ async function promptTokens(
 /** Renders and tokenizes a conversation with the model's chat template; without one, as lines for the model to continue. */
 async function chatPrompt(
   asked: Extract<AskedPrompt, { readonly messages: unknown }>,
-  { tools, names }: Pick<Ask, 'tools' | 'names'>,
-  { model: { chatTemplate }, reader, usual }: PromptReading,
+  { tools, names, protect = [] }: Pick<Ask, 'tools' | 'names' | 'protect'>,
+  { model: { chatTemplate, tokenizer }, reader, usual }: PromptReading,
   limits: PromptLimits,
 ): Promise<PromptTokens> {
   const template = chatTemplate?.(),
@@ -85,8 +99,8 @@ async function chatPrompt(
   );
   const options = { variables, ...(tools.length > 0 && { tools: tools.map(offered) }) },
     render = template && ((given: readonly ChatMessage[]) => template.render(given, options)),
-    text = render ? rendered(render(messages)) : untrusted(lines(messages)),
-    ids = await reader.read(text, limits, param);
+    chat = render ? render(messages) : written(messages),
+    ids = await reader.read(rendered(chat, template === undefined), limits, param);
   if (ids.length === 0) throw new Refusal(`'${param}' must have at least one token, got none`, { param });
   const turns = conversationTurns(asked.messages, {
     given: options,
@@ -95,10 +109,32 @@ async function chatPrompt(
       const rest = render
         ? afterTurn(asked.messages, i, (given) => conversation(given, template, names.one), render)
         : afterLine(messages, i, lines, tail);
-      return rest && (await reader.read(rendered(rest), limits, param));
+      return rest && (await reader.read(rendered(rest, false), limits, param));
     },
   });
-  return { ids, stop: template ? [] : ['\n'], end: text.text.slice(-100), turns };
+  return {
+    ids,
+    stop: template ? [] : ['\n'],
+    end: chat.text.slice(-100),
+    turns,
+    notes: unreadVariables(template ?? {}, asked.variables).map(
+      (name) => `the chat template of this model never reads '${name}'`,
+    ),
+    protect: protecting(protect, {
+      ids,
+      tokenizer,
+      conversation: {
+        rendered: chat,
+        special: template === undefined,
+        get ranges() {
+          const { tools: given, ...without } = options,
+            text = (of: readonly ChatMessage[], withTools: boolean): string =>
+              template ? template(of, withTools ? options : without) : written(of).text;
+          return roleRanges(text, messages, chat.text, given !== undefined);
+        },
+      },
+    }),
+  };
 }
 
 /** Returns a function as templates read it. */
@@ -132,9 +168,30 @@ function variablesOf(
   return { ...usual, ...own };
 }
 
-const rendered = ({ text, untrusted }: RenderedChat): PromptText => ({ text, options: { special: false, untrusted } });
-/** Text in which no control token is recognized. */
-const untrusted = (text: string): PromptText => ({ text, options: { untrusted: [[0, text.length]] } });
+/**
+ * Returns what finds the protected positions of ids: parts by name and ranges are those of the prompt, and texts are looked
+ * for. @throws KvError for what cannot be found in the prompt
+ */
+function protecting(protect: readonly Protected[], prompt: ProtectedPrompt): PromptTokens['protect'] {
+  if (protect.length === 0) return undefined;
+  const places = protectedSpans(protect.filter(isPlace), prompt),
+    texts = protect.filter((one) => !isPlace(one)),
+    { tokenizer } = prompt,
+    spansOf = (ids: readonly number[], partial: boolean): readonly Span[] =>
+      joinedSpans([...places, ...protectedSpans(texts, { ids, tokenizer, partial })]),
+    own = spansOf(prompt.ids, false);
+  return (ids) => (ids === prompt.ids ? own : spansOf(ids, true));
+}
+
+const rendered = ({ text, untrusted }: RenderedChat, special: boolean): PromptText => ({
+  text,
+  options: { special, untrusted },
+});
+/** Writes a conversation without a template, in which no control token is recognized. */
+const written = (messages: readonly ChatMessage[]): RenderedChat => {
+  const text = lines(messages);
+  return { text, untrusted: [[0, text.length]] };
+};
 
 /** Writes a conversation as lines; an answer continues the line of its question. */
 const lines = (messages: readonly ChatMessage[]): string =>

@@ -16,6 +16,8 @@ export interface Answer {
   /** The policy of the caches, as text. */
   readonly policy: string;
   readonly budget: Budget | undefined;
+  /** Tokens of the prompts that no eviction drops. */
+  readonly protectedTokens: number;
 }
 
 /** A protocol: a route, the fields of its requests, and how its answers and errors are written. */

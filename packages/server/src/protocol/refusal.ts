@@ -54,6 +54,7 @@ const FIELDS: Readonly<Record<string, string>> = {
   block: 'block',
   every: 'every',
   policy: 'policy',
+  protect: 'kv.protect',
   sampler: 'temperature',
 };
 

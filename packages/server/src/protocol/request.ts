@@ -1,6 +1,6 @@
 import { entries, KvError, parsePolicy } from '@kv/core';
-import { compile, expectBudget } from '@kv/core/engine';
-import type { Policy, Registry, SlotBytes } from '@kv/core';
+import { allowanceOf, compile, expectBudget, withProtected } from '@kv/core/engine';
+import type { Policy, Registry, SlotBytes, Span } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import { policySizes } from '@kv/engine';
 import type { Budget, Model, SamplerOptions } from '@kv/models';
@@ -77,6 +77,16 @@ function expectKept(policy: CompiledPolicy, budget: Budget | undefined, sizes: S
     expectBudget(policy, budget, { at: "'budget'", sizes });
   } catch (cause) {
     throw KvError.is(cause) ? new Refusal(cause.message, { param: 'budget' }) : cause;
+  }
+}
+
+/** @throws Refusal where a prompt's budget cannot hold what is protected of it, beside what the policy forces */
+export function expectHeld({ policy, budget, sizes }: SequencePolicy, spans: readonly Span[], tokens: number): void {
+  if (!policy?.evicts || budget === undefined || spans.length === 0) return;
+  try {
+    allowanceOf(withProtected(policy, spans), budget, tokens, { sizes });
+  } catch (cause) {
+    throw KvError.is(cause) ? new Refusal(cause.message.replace(/^budget: /, ''), { param: 'kv.protect' }) : cause;
   }
 }
 

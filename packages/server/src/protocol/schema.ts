@@ -3,7 +3,8 @@ import type { Static } from 'typebox';
 import type { Option } from '@kv/core';
 import { formNames } from '@kv/core/engine';
 import { schemas } from '@kv/engine';
-import type { LogitBias } from '@kv/models';
+import { promptRoles } from '@kv/models';
+import type { LogitBias, Protected } from '@kv/models';
 import { POLICY } from '../options.ts';
 
 const { SAMPLING } = schemas;
@@ -11,7 +12,7 @@ const { SAMPLING } = schemas;
 /** Longest texts and lists of a request. */
 export const LIMITS = {
   ...{ name: 200, label: 512, stops: 16, stop: 200, prompts: 128, choices: 128, policy: 4096, messages: 4096 },
-  ...{ calls: 128, tools: 128, labels: 1024 },
+  ...{ calls: 128, tools: 128, labels: 1024, protected: 64, text: 4096 },
 } as const;
 
 export const count = (least: number, description: string, maximum = 2 ** 31 - 1) =>
@@ -77,6 +78,18 @@ const neutral = {
   cache_prompt: only([true], 'prefixes are reused wherever that changes nothing'),
 } as const;
 
+export const closed = { additionalProperties: false, description: 'an object' };
+
+const protectedText = Type.String({ minLength: 1, maxLength: LIMITS.text, description: 'a text' });
+/** What no eviction may drop. */
+const protectedPart = Type.Unsafe<Protected>({
+  anyOf: [
+    protectedText,
+    Type.Object({ text: protectedText }, closed),
+    { type: 'array', items: { type: 'integer', minimum: 0, maximum: 2 ** 31 - 1 }, minItems: 2, maxItems: 2 },
+  ],
+  description: `${promptRoles.map((role) => `'${role}'`).join(', ')}, a text of at most ${LIMITS.text} characters, { text }, or a range [from, to] of positions`,
+});
 /** Fields that say how tokens are drawn, in the ranges of the library's options or, where it has some, of OpenAI. */
 export const sampling = {
   temperature: Type.Optional(Type.Number({ minimum: 0, maximum: 2, description: 'a number from 0 to 2' })),
@@ -136,8 +149,20 @@ export const common = {
   budget: field(POLICY.budget),
   block: field(POLICY.block),
   every: field(POLICY.every),
+  kv: Type.Optional(
+    Type.Object(
+      {
+        protect: Type.Optional(
+          Type.Array(protectedPart, {
+            maxItems: LIMITS.protected,
+            description: `up to ${LIMITS.protected} of ${promptRoles.map((role) => `'${role}'`).join(', ')}, texts, { text } and ranges [from, to] of positions`,
+          }),
+        ),
+      },
+      { additionalProperties: false, description: 'an object with protect' },
+    ),
+  ),
 };
-export const closed = { additionalProperties: false, description: 'an object' };
 
 /** Fields that requests of both kinds have. */
 export type CommonRequest = Static<typeof commonRequest>;
@@ -181,7 +206,9 @@ export function schemaRefusal(errors: readonly SchemaError[]): { readonly param:
     inside = (name: unknown): string => [fieldOf(instancePath), String(name)].filter((x) => x !== '').join('.');
   if (keyword === 'additionalProperties') {
     const param = inside(params.additionalProperty),
-      hint = CARRIERS.includes(param) ? `: '${Object.keys(POLICY).join("', '")}' are fields of the request itself` : '';
+      hint = CARRIERS.some((carrier) => param === carrier || param.startsWith(`${carrier}.`))
+        ? `: '${Object.keys(POLICY).join("', '")}' are fields of the request itself`
+        : '';
     return { param, message: `'${param}' is not supported${hint}` };
   }
   if (keyword === 'required') {

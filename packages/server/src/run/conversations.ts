@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Policy } from '@kv/core';
+import type { Policy, Span } from '@kv/core';
 import { isLong, longestPrefix } from '@kv/engine';
 import type { ChatMessage, Model, Sequence } from '@kv/models';
 import type { ConversationStore } from './conversation-store.ts';
@@ -35,6 +35,8 @@ export interface ConversationRequest {
   answers?(text: string): readonly ChatMessage[];
   readonly policy: Policy | undefined;
   readonly sequencePolicy: SequencePolicy;
+  /** Returns the positions that no eviction may drop, of the ids that its cache holds. */
+  readonly protect?: ((ids: readonly number[]) => readonly Span[]) | undefined;
 }
 
 /** Where the conversation lies that a request goes on from. */
@@ -308,9 +310,15 @@ export class Conversations {
     }
   }
 
-  /** Whether keys of a kept cache are rotated as those of the whole prompt would be. */
-  #fits({ sequence: { progress } }: KeptConversation, { ids }: ConversationRequest): boolean {
-    return isLong(this.#model, progress.rotaryLength) === isLong(this.#model, ids.length);
+  /**
+   * Whether keys of a kept cache are rotated as those of the whole prompt would be, and it holds what the request protects:
+   * what was evicted before it was protected is read again.
+   */
+  #fits({ sequence: { progress, memory } }: KeptConversation, { ids, protect }: ConversationRequest): boolean {
+    return (
+      isLong(this.#model, progress.rotaryLength) === isLong(this.#model, ids.length) &&
+      (protect === undefined || memory.slots.holds(protect(progress.text.ids)))
+    );
   }
 
   #add(cache: ConversationCache, names: readonly string[], end?: KeptConversation['end']): KeptConversation {

@@ -8,6 +8,8 @@ import type { ConversationStore } from './conversation-store.ts';
 /** One prompt and the answers requested for it. */
 export interface SequenceRequest extends ConversationRequest {
   readonly limits: AnswerLimits;
+  /** Notes on what was asked. */
+  readonly notes?: readonly string[] | undefined;
   /** Number of answers to generate. */
   readonly n: number;
   /** Number of most likely tokens to report for each prompt token; absent if the prompt is not scored. */

@@ -1,4 +1,4 @@
-import { slotRows, stepTogether } from '@kv/engine';
+import { heldOf, stepTogether } from '@kv/engine';
 import type { Model, PrefillPartsOptions, Sequence } from '@kv/models';
 import { promptScores } from '../protocol/logprobs.ts';
 import { cancelledRefusal, Refusal, refusalOf } from '../protocol/refusal.ts';
@@ -7,7 +7,7 @@ import { CacheMemory } from './cache-memory.ts';
 import { Channel } from './channel.ts';
 import { JobQueues } from './job-queues.ts';
 import type { Job, JobEvent, SchedulerObserver, SchedulerOptions, SequenceRequest } from './job.ts';
-import { unreadEventBytes } from './memory-estimate.ts';
+import { samplerBytes, unreadEventBytes } from './memory-estimate.ts';
 import { answerTooLarge, closing, queueFull, readerTooSlow, timedOut } from './refusals.ts';
 import { RequestMemory } from './request-memory.ts';
 
@@ -62,7 +62,7 @@ export class Scheduler {
       const { conversations } = this.caches,
         later = conversations.maybeStored(request) || conversations.find(request) !== undefined,
         need = later ? 0 : this.caches.needOf(request),
-        unreadBytes = unreadEventBytes(request, ahead);
+        unreadBytes = unreadEventBytes(request, ahead) + samplerBytes(request);
       if (unreadBytes > requestLimit) throw answerTooLarge(unreadBytes, requestLimit);
       if (request.n > running)
         throw new Refusal(`'n' must be at most ${running} here, got ${request.n}`, { param: 'n' });
@@ -230,6 +230,12 @@ export class Scheduler {
       reused = sequence.progress.length,
       ids = from?.ids ?? request.ids.slice(reused);
     job.sequence = sequence;
+    try {
+      if (request.protect) sequence.protect(request.protect([...sequence.progress.text.ids, ...ids]));
+    } catch (cause) {
+      this.#fail(job, cause); // more than the budget holds, with what was protected before
+      return;
+    }
     job.length = reused + ids.length;
     job.usage = {
       promptTokens: job.length,
@@ -241,7 +247,7 @@ export class Scheduler {
       droppedSlots: 0,
       cache: { ...sequence.memory.cache, liveBytes: 0 },
       scoredEvicted: false,
-      notes: new Set(),
+      notes: new Set(job.request.notes),
     };
     const options = {
       ...(policy && { policy }),
@@ -335,13 +341,9 @@ export class Scheduler {
   #finish(job: Job, choice: AnswerChoice, keep: boolean): void {
     const { sequence } = choice,
       { usage } = job,
-      kept = sequence.memory.slots
-        .lengths()
-        .flat()
-        .reduce((sum, n) => sum + n, 0),
-      rows = slotRows(this.#model.config);
+      { slots, tokens } = heldOf(sequence);
     if (usage) {
-      usage.keptSlots += kept;
+      usage.keptSlots += slots.kept;
       const { liveBytes, peakBytes } = sequence.memory.cache,
         { cache } = usage;
       usage.cache = {
@@ -350,8 +352,8 @@ export class Scheduler {
         peakBytes: Math.max(cache.peakBytes, peakBytes),
       };
       for (const note of sequence.stats.notes) usage.notes.add(note);
-      usage.droppedSlots += sequence.progress.length * rows - kept;
-      usage.tokensDropped += droppedTokens(sequence);
+      usage.droppedSlots += slots.dropped;
+      usage.tokensDropped += tokens.dropped;
     }
     job.choices = job.choices.filter((other) => other !== choice);
     this.caches.releaseAnswer(choice, job, keep);
@@ -398,12 +400,4 @@ async function* readOn(
   const { policy, budget } = options;
   if (policy !== undefined && budget !== undefined) await sequence.evict(policy, budget);
   yield* sequence.prefillParts(ids, options);
-}
-
-/** Returns the number of a sequence's tokens that no layer and head holds any more. */
-function droppedTokens({ memory: { slots }, progress: { length } }: Sequence): number {
-  if (slots.longest === length) return 0;
-  const held = new Set<number>();
-  for (const positions of slots.kept().flat()) for (const position of positions) held.add(position);
-  return length - held.size;
 }

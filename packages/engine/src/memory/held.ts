@@ -1,0 +1,65 @@
+import { slotRows } from '@kv/checkpoints';
+import type { Span } from '@kv/core';
+import { sumOf } from '@kv/core/shared';
+import { placesOf } from '../generate/protect.ts';
+import type { Sequence } from '../sequence/sequence.ts';
+
+/** What a sequence holds of all that it was fed, and what it has dropped: the words of reports, of the server and of `kv`. */
+export interface Held {
+  /** Slots over all layers and KV heads: those in the cache, and those of tokens fed that are not there any more. */
+  readonly slots: { readonly kept: number; readonly dropped: number };
+  /** Tokens fed, and those of them that no layer and KV head holds any more. */
+  readonly tokens: { readonly fed: number; readonly dropped: number };
+  /** Bytes of the slots in the cache: keys, values and positions. */
+  readonly bytes: { readonly live: number; readonly peak: number };
+}
+
+/** A place of a text in a sequence, and how much of it is held. */
+export interface HeldPlace {
+  /** Positions of the tokens that hold a part of it. */
+  readonly positions: Span;
+  /** The share of layers and KV heads that hold each of these tokens. */
+  readonly tokens: readonly number[];
+  /** The mean of these shares in each layer. */
+  readonly layers: readonly number[];
+  /** Their mean. */
+  readonly share: number;
+}
+
+type Holder = Pick<Sequence, 'progress' | 'memory'>;
+/** Positions held, `[layer][kvHead]`. */
+type Kept = readonly (readonly (readonly number[])[])[];
+
+/** Returns, for each of `tokens` tokens, the share of layers and KV heads that hold it. */
+export function heldShares(kept: Kept, tokens: number): readonly number[] {
+  const rows = kept.flat(),
+    counts = new Array<number>(tokens).fill(0);
+  for (const row of rows) for (const position of row) counts[position]++;
+  return counts.map((count) => count / rows.length);
+}
+
+/** Returns what a sequence holds and has dropped. */
+export function heldOf({ progress: { length }, memory }: Holder): Held {
+  const { slots, cache } = memory,
+    kept = slots.kept(),
+    count = sumOf(kept.flat().map((row) => row.length));
+  return {
+    slots: { kept: count, dropped: length * slotRows(memory.caches.context.model.config) - count },
+    tokens: { fed: length, dropped: heldShares(kept, length).filter((share) => share === 0).length },
+    bytes: { live: cache.liveBytes, peak: cache.peakBytes },
+  };
+}
+
+/** Returns the places of a text in what a sequence was fed, in order, and how much of each is held. */
+export function heldPlaces({ progress, memory }: Holder, text: string): readonly HeldPlace[] {
+  const places = placesOf(text, progress.text),
+    kept = places.length === 0 ? [] : memory.slots.kept(),
+    layers = kept.map((heads) => heldShares([heads], progress.length)),
+    all = heldShares(kept, progress.length);
+  return places.map((positions): HeldPlace => {
+    const mean = (shares: readonly number[]): number =>
+        sumOf(shares.slice(...positions)) / (positions[1] - positions[0]),
+      tokens = all.slice(...positions);
+    return { positions, tokens, layers: layers.map(mean), share: mean(all) };
+  });
+}
