@@ -11,7 +11,11 @@ const model = await loadModel(process.argv[2] ?? 'embedded'),
   count = (n, make) => Object.fromEntries(Array.from({ length: n }, (_, i) => make(i))),
   person = {
     type: 'object',
-    properties: { name: { type: 'string' }, age: { type: 'integer', minimum: 0, maximum: 150 }, email: { type: 'string', format: 'email' } },
+    properties: {
+      name: { type: 'string' },
+      age: { type: 'integer', minimum: 0, maximum: 150 },
+      email: { type: 'string', format: 'email' },
+    },
     required: ['name', 'age'],
   };
 const schemas = {
@@ -44,7 +48,9 @@ for (const [name, schema] of Object.entries(schemas)) {
     { user, system } = process.cpuUsage(before),
     times = masks(grammar.begin());
   const cells = [(user + system) / 1000, clock, times.reduce((a, b) => a + b, 0) / times.length, Math.max(...times)];
-  console.log(`${name.padEnd(30)} ${cells.map((ms, i) => ms.toFixed(i < 2 ? 0 : 3).padStart([18, 7, 12, 7][i])).join(' ')} ${String(times.length).padStart(8)}`);
+  console.log(
+    `${name.padEnd(30)} ${cells.map((ms, i) => ms.toFixed(i < 2 ? 0 : 3).padStart([18, 7, 12, 7][i])).join(' ')} ${String(times.length).padStart(8)}`,
+  );
 }
 model.destroy();
 

@@ -4,8 +4,8 @@ import { embeddedModel } from './bundle/embedded-model.ts';
 import { offlineFiles, SERVICE_WORKER } from './bundle/offline-files.ts';
 import { headers, policyInPage } from './bundle/policy.ts';
 
-/** What the page never reaches: Node's WebGPU. */
-const external = ['webgpu'];
+/** What the page never reaches: Node's WebGPU, and grammars. */
+const external = ['webgpu', '@kv/grammars'];
 
 /** The pages, by the name of their files. */
 const pages = ['index', 'chat', 'machine'];

@@ -499,9 +499,28 @@ describe('structures', () => {
 
 const folder = process.env.KV_TEMPLATES;
 // llama.cpp's collection, which public-templates.test.ts says how to get
-test.skipIf(folder === undefined)('formats of public templates', () => {
-  const formats = (name: string): string | undefined =>
-    toolFormatOf(chatTemplate(readFileSync(join(folder!, `${name}.jinja`), 'utf8'), name))?.name;
+test.skipIf(folder === undefined)('formats of public templates, which take system messages, calls and results', () => {
+  const formats = (name: string): string | undefined => {
+    const template = chatTemplate(readFileSync(join(folder!, `${name}.jinja`), 'utf8'), name),
+      format = toolFormatOf(template)?.name;
+    if (format !== undefined) {
+      const calls = ['v1', 'v2'].map((city, i) => call('get_weather', { city }, `call_of_the_agent_${i}`)),
+        messages: readonly ChatMessage[] = [
+          { role: 'system', content: 'SYSTEM' },
+          USER,
+          { role: 'assistant', content: '', tool_calls: calls },
+          { role: 'tool', content: 'R2', tool_call_id: 'call_of_the_agent_1' },
+          { role: 'tool', content: 'R1', tool_call_id: 'call_of_the_agent_0' },
+          { role: 'assistant', content: 'ANSWER' },
+          USER,
+        ],
+        tools = [{ type: 'function', function: { description: 'Tells it.', ...weather } }],
+        text = template(templateMessages(template, messages), { tools });
+      for (const part of ['SYSTEM', 'get_weather', 'v1', 'v2', 'R1', 'R2', 'ANSWER'])
+        expect(text, name).toContain(part);
+    }
+    return format;
+  };
   const expected = {
     'Qwen-Qwen2.5-7B-Instruct': 'hermes',
     'Qwen-Qwen3-0.6B': 'hermes',

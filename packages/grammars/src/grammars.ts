@@ -1,16 +1,10 @@
-import type { ModelConfig, Tokenizer } from '@kv/checkpoints';
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex } from '@noble/hashes/utils.js';
 import type { AnswerForm } from './answer-form.ts';
 import { checkSize } from './schema/limits.ts';
 import { Compiler } from './xgrammar/compiler.ts';
 import type { CompiledGrammar } from './xgrammar/compiler.ts';
-
-/** What grammars are made for: a model, by its vocabulary. */
-export interface VocabularyModel {
-  readonly tokenizer: Tokenizer;
-  readonly config: Pick<ModelConfig, 'vocab' | 'eosIds'>;
-}
+import type { VocabularyModel } from './xgrammar/vocabulary.ts';
 
 /** Compiles what answers of one model must look like. */
 export interface Grammars {

@@ -7,7 +7,8 @@ const model = await (vocabularies[0] as (typeof vocabularies)[number])[1](),
   { tokenizer } = model,
   [end] = model.config.eosIds as [number];
 const ids = (text: string): readonly number[] => tokenizer.encode(text, { special: false, parse: false }).ids;
-const begun = async (form: AnswerForm, of: VocabularyModel = model): Promise<Matcher> => (await grammarsOf(of).compile(form)).begin();
+const begun = async (form: AnswerForm, of: VocabularyModel = model): Promise<Matcher> =>
+  (await grammarsOf(of).compile(form)).begin();
 const schema: AnswerForm = { kind: 'schema', schema: { enum: ['ab', 'abc'] } };
 
 describe('a constraint', () => {
@@ -23,12 +24,13 @@ describe('a constraint', () => {
   });
   test('refuses an id that may not come, and goes on as if it had not', async () => {
     const matcher = await begun(schema);
-    for (const id of [ids('x')[0] as number, -1, 1e9, 0.5]) expect(() => matcher.accept(id)).toThrow(`token ${id} may not come here`);
+    for (const id of [ids('x')[0] as number, -1, 1e9, 0.5])
+      expect(() => matcher.accept(id)).toThrow(`token ${id} may not come here`);
     for (const id of ids('"abc"')) matcher.accept(id);
     expect(matcher.complete).toBe(true);
     matcher.destroy();
   });
-  test('begins each answer anew, several at once', async () => {
+  test('begins each answer from the start, several at once', async () => {
     const grammar = await grammarsOf(model).compile(schema),
       [a, b] = [grammar.begin(), grammar.begin()];
     for (const id of ids('"abc"')) a.accept(id);
@@ -60,6 +62,13 @@ test('any JSON object: walks end in one', async () => {
   }
 });
 
+test('no text is let through that no rule has, where xgrammar 0.1.27 joins states that differ', async () => {
+  const matcher = await begun({ kind: 'schema', schema: { type: 'integer', minimum: -9999, maximum: -11 } });
+  for (const id of ids('-9999')) matcher.accept(id);
+  expect(matcher.complete).toBe(true);
+  matcher.destroy();
+});
+
 describe('a structure', () => {
   const call: AnswerForm = {
     kind: 'structure',
@@ -74,7 +83,11 @@ describe('a structure', () => {
     const matcher = await begun(call),
       mark = tokenizer.specials.get('<s>') as number;
     for (const id of [...ids('Well: '), mark]) matcher.accept(id);
-    expect(allowedIds(matcher.allowed()).map((id) => tokenizer.decode([id])).every((text) => /^(\s+7?<?|7|\n *)/.test(text))).toBe(true);
+    expect(
+      allowedIds(matcher.allowed())
+        .map((id) => tokenizer.decode([id]))
+        .every((text) => /^(\s+7?<?|7|\n *)/.test(text)),
+    ).toBe(true);
     for (const id of ids('7<end> so.')) matcher.accept(id);
     expect(allowedIds(matcher.allowed())).toContain(end);
     matcher.destroy();
@@ -88,12 +101,22 @@ describe('a structure', () => {
   test('ends at other tokens too, if they are named', async () => {
     const matcher = await begun({ kind: 'structure', structure: { type: 'const_string', value: 'a' }, ends: ['<s>'] });
     for (const id of ids('a')) matcher.accept(id);
-    expect([matcher.complete, allowedIds(matcher.allowed())]).toEqual([true, [tokenizer.specials.get('<s>'), end].sort()]);
+    expect([matcher.complete, allowedIds(matcher.allowed())]).toEqual([
+      true,
+      [tokenizer.specials.get('<s>'), end].sort(),
+    ]);
     matcher.destroy();
   });
   test('that xgrammar does not take is refused in one sentence, and others still compile', async () => {
-    for (const structure of [{ type: 'regex', pattern: '(' }, { type: 'sequence', elements: [] }, { type: 'no' }, { type: 'json_schema', json_schema: { not: {} } }])
-      await expect(grammarsOf(model).compile({ kind: 'structure', structure } as never)).rejects.toThrow(/^(grammar: cannot be compiled|schema: 'not')/);
+    for (const structure of [
+      { type: 'regex', pattern: '(' },
+      { type: 'sequence', elements: [] },
+      { type: 'no' },
+      { type: 'json_schema', json_schema: { not: {} } },
+    ])
+      await expect(grammarsOf(model).compile({ kind: 'structure', structure } as never)).rejects.toThrow(
+        /^(grammar: cannot be compiled|schema: 'not')/,
+      );
     const matcher = await begun({ kind: 'structure', structure: { type: 'regex', pattern: 'b+' } });
     for (const id of ids('bbb')) matcher.accept(id);
     matcher.destroy();
@@ -109,9 +132,9 @@ test('without an end token a constraint still knows when it is complete', async 
 
 test('a vocabulary that cannot write the answer is refused before anything is generated', async () => {
   const digits = { ...tokenizer, bytesOf: (id: number) => Uint8Array.of(48 + (id % 10)) };
-  await expect(
-    grammarsOf({ tokenizer: digits, config: model.config }).compile({ kind: 'json' }),
-  ).rejects.toThrow("the model's vocabulary cannot write");
+  await expect(grammarsOf({ tokenizer: digits, config: model.config }).compile({ kind: 'json' })).rejects.toThrow(
+    "the model's vocabulary cannot write",
+  );
 });
 
 test('twenty thousand constraints take no more memory than one after the other', async () => {

@@ -2,7 +2,8 @@ import { KvError } from '@kv/core';
 import { describe, expect, test } from 'vitest';
 import { schemaGrammar } from '../src/schema/schema.ts';
 
-const nested = (depth: number): object => (depth === 0 ? { type: 'null' } : { type: 'array', items: nested(depth - 1) });
+const nested = (depth: number): object =>
+  depth === 0 ? { type: 'null' } : { type: 'array', items: nested(depth - 1) };
 const loop: Record<string, unknown> = { type: 'object' };
 loop.properties = { again: loop };
 const refused = (schema: unknown): string => {
@@ -23,22 +24,25 @@ describe('a schema that cannot be followed is refused in one sentence that names
     [{ if: {}, then: {} }, "'if' cannot be followed"],
     [{ patternProperties: { a: {} } }, "'patternProperties' cannot be followed"],
     [{ type: 'string', format: 'iri' }, "schema: format 'iri' cannot be followed"],
-    [{ type: 'string', pattern: 'a(?=b)' }, `schema.pattern: "a(?=b)" has '(?=b)', an assertion, which cannot be followed`],
+    [
+      { type: 'string', pattern: 'a(?=b)' },
+      `schema.pattern: "a(?=b)" has '(?=b)', an assertion, which cannot be followed`,
+    ],
     [{ type: 'string', pattern: '(a)\\1' }, `has '\\1', which cannot be followed`],
     [{ type: 'string', pattern: 'a^b' }, "has '^' within it"],
     [{ type: 'string', pattern: '\\p{L}' }, "has '\\p{L}', a class of many characters beyond ASCII but not of all"],
     [{ type: 'string', pattern: '(' }, 'is no regular expression'],
-    [{ type: 'string', pattern: 'a', maxLength: 2 }, "a length beside 'pattern' cannot be followed"],
+    [{ type: 'string', pattern: 'a', maxLength: 2 }, "a length next to 'pattern' cannot be followed"],
     [{ oneOf: [{ type: 'number' }, { type: 'integer' }] }, 'schema.oneOf: a value may fit both of its schemas 0 and 1'],
     [{ allOf: [{}, {}] }, "'allOf' of 2 schemas cannot be followed: write them as one schema"],
-    [{ anyOf: [{}], properties: {} }, "'properties' beside 'anyOf' cannot be followed"],
+    [{ anyOf: [{}], properties: {} }, "'properties' next to 'anyOf' cannot be followed"],
     [{ $ref: 'https://example.org/s.json' }, 'must be a place in the schema itself'],
     [{ $ref: '#/$defs/no' }, 'leads to nothing'],
     [{ $ref: '#' }, 'leads back to itself'],
     [{ $defs: { a: { $ref: '#/$defs/b' }, b: { anyOf: [{ $ref: '#/$defs/a' }] } }, $ref: '#/$defs/a' }, 'leads back'],
     [{ type: 'text' }, 'type must be one or some of object, array'],
     [{ type: 'number', minimum: '1' }, 'schema.minimum: must be a number, got "1"'],
-    [{ type: 'number', minimum: 0.12345678901234567 }, 'at most 15 digits'],
+    [{ type: 'number', minimum: 0.1234567890123456 }, 'at most 15 digits'],
     [{ items: [{}] }, 'schema.items: must be a schema, got a list: use prefixItems'],
     [{ properties: [] }, 'schema.properties: must be an object, got []'],
     [{ required: [1] }, 'schema.required: must be names, got 1'],
@@ -47,7 +51,10 @@ describe('a schema that cannot be followed is refused in one sentence that names
     // what no finite value fits
     [false, 'expected a schema that some finite value fits'],
     [{ type: 'integer', minimum: 3, exclusiveMaximum: 3 }, 'expected a schema that some finite value fits'],
-    [{ type: 'object', properties: { a: { $ref: '#' } }, required: ['a'] }, 'expected a schema that some finite value fits'],
+    [
+      { type: 'object', properties: { a: { $ref: '#' } }, required: ['a'] },
+      'expected a schema that some finite value fits',
+    ],
   ])('%j', (schema, sentence) => expect(refused(schema)).toContain(sentence));
 
   test.each<readonly [name: string, schema: unknown, sentence: string]>([
@@ -58,16 +65,31 @@ describe('a schema that cannot be followed is refused in one sentence that names
     ['an enum of everything', { enum: Array.from({ length: 30_000 }, (_, i) => `value ${i}`) }, 'more'],
     ['nested repetitions', { type: 'string', pattern: '^(a{1,1000}){1,1000}$' }, 'states'],
     ['repetitions of anything', { type: 'string', pattern: '^(.{1,30}){1,30}$' }, 'too long'],
-    ['a long string', { type: 'string', maxLength: 1_000_000_000 }, 'minLength and maxLength of more than 256 would take too long'],
+    [
+      'a long string',
+      { type: 'string', maxLength: 1_000_000_000 },
+      'minLength and maxLength of more than 256 would take too long',
+    ],
     ['two lengths', { type: 'string', minLength: 1e9, maxLength: 1e9 + 5 }, 'too long'],
     ['many items', { type: 'array', items: {}, minItems: 1e9 }, 'too long'],
-    ['200 optional properties', { properties: Object.fromEntries(Array.from({ length: 200 }, (_, i) => [`p${i}`, {}])) }, 'too long'],
+    [
+      '200 optional properties',
+      { properties: Object.fromEntries(Array.from({ length: 200 }, (_, i) => [`p${i}`, {}])) },
+      'too long',
+    ],
     ['empty repetitions', { type: 'string', pattern: '^(a*)*$' }, 'repeats without an end what may be empty'],
   ])('%s, soon', (_, schema, sentence) => expect(refused(schema)).toContain(sentence));
 });
 
 test('keywords that ask for nothing, unknown ones and formats that the standard does not have are let through', () => {
-  const idle = { uniqueItems: false, minProperties: 0, title: 't', 'x-own': { not: 1 }, discriminator: {}, nullable: true };
+  const idle = {
+    uniqueItems: false,
+    minProperties: 0,
+    title: 't',
+    'x-own': { not: 1 },
+    discriminator: {},
+    nullable: true,
+  };
   expect(schemaGrammar({ type: 'array', ...idle })).toBe(schemaGrammar({ type: 'array' }));
   expect(schemaGrammar({ type: 'string', format: 'password' })).toBe(schemaGrammar({ type: 'string' }));
 });

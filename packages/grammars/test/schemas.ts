@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 
 /** A schema with values that fit it, whose properties come in the schema's order. */
-export interface Case {
+interface Case {
   readonly schema: object | boolean;
   readonly value: unknown;
 }
@@ -57,9 +57,17 @@ const formatted: Made = fc
   .map(([format, value]) => ({ schema: { type: 'string', format }, value }));
 
 /** Numbers of at most four digits after the point, as texts without an exponent. */
-const decimals = fc.tuple(fc.integer({ min: -2_000_000, max: 2_000_000 }), fc.constantFrom(1, 10, 100, 10_000)).map(([n, by]) => n / by);
+const decimals = fc
+  .tuple(fc.integer({ min: -2_000_000, max: 2_000_000 }), fc.constantFrom(1, 10, 100, 10_000))
+  .map(([n, by]) => n / by);
 const numbers: Made = fc
-  .tuple(decimals, fc.tuple(decimals, decimals), fc.constantFrom('', 'minimum', 'exclusiveMinimum'), fc.constantFrom('', 'maximum', 'exclusiveMaximum'), fc.boolean())
+  .tuple(
+    decimals,
+    fc.tuple(decimals, decimals),
+    fc.constantFrom('', 'minimum', 'exclusiveMinimum'),
+    fc.constantFrom('', 'maximum', 'exclusiveMaximum'),
+    fc.boolean(),
+  )
   .map(([free, [x, y], low, high, whole]) => {
     const [a, b] = [Math.min(x, y), Math.max(x, y)],
       [least, most] = [Math.floor(a) - 1, Math.ceil(b) + 1],
@@ -69,7 +77,21 @@ const numbers: Made = fc
     return { schema: { type: whole ? 'integer' : 'number', ...bounds }, value };
   });
 const literals: Made = fc
-  .tuple(fc.uniqueArray(fc.oneof(text(0, 5), fc.integer({ min: -99, max: 99 }), fc.boolean(), fc.constant(null), fc.constant([1, { a: 'é' }])), { minLength: 1, maxLength: 4, selector: (x) => JSON.stringify(x) }), fc.boolean())
+  .tuple(
+    fc.uniqueArray(
+      fc.oneof(
+        text(0, 5),
+        fc.integer({ min: -99, max: 99 }),
+        fc.boolean(),
+        fc.constant(null),
+        fc.constant([1, { a: 'é' }]),
+        // many that begin and end alike
+        { weight: 6, arbitrary: fc.string({ unit: fc.constantFrom('a', 'b', 'c'), minLength: 1, maxLength: 3 }) },
+      ),
+      { minLength: 1, maxLength: 24, size: 'max', selector: (x) => JSON.stringify(x) },
+    ),
+    fc.boolean(),
+  )
   .map(([values, one]) => ({ schema: one ? { const: values[0] } : { enum: values }, value: values[0] }));
 const simple: Made = fc.oneof(
   strings,
@@ -79,67 +101,84 @@ const simple: Made = fc.oneof(
   literals,
   fc.boolean().map((value) => ({ schema: { type: 'boolean' }, value })),
   fc.constant({ schema: { type: 'null' }, value: null }),
-  fc.constantFrom<Case>({ schema: true, value: { x: [1, 'é', null] } }, { schema: {}, value: [[], {}] }, { schema: { type: 'object' }, value: { b: 1 } }),
+  fc.constantFrom<Case>(
+    { schema: true, value: { x: [1, 'é', null] } },
+    { schema: {}, value: [[], {}] },
+    { schema: { type: 'object' }, value: { b: 1 } },
+  ),
 );
 
 /** A case within others: lists, objects, choices, references, a tree. */
-export const cases: Made = fc.letrec<{ any: Case }>((tie) => {
-  const any = tie('any');
-  const lists: Made = fc
-    .tuple(fc.array(any, { maxLength: 2 }), any, fc.nat(2), fc.option(fc.nat(2), { nil: undefined }), fc.boolean())
-    .map(([first, more, count, spare, closed]) => {
-      const value = [...first.map(({ value }) => value), ...(closed ? [] : Array.from({ length: count }, () => more.value))];
-      return {
+export const cases: Made = fc
+  .letrec<{ any: Case }>((tie) => {
+    const any = tie('any');
+    const lists: Made = fc
+      .tuple(fc.array(any, { maxLength: 2 }), any, fc.nat(2), fc.option(fc.nat(2), { nil: undefined }), fc.boolean())
+      .map(([first, more, count, spare, closed]) => {
+        const value = [
+          ...first.map(({ value }) => value),
+          ...(closed ? [] : Array.from({ length: count }, () => more.value)),
+        ];
+        return {
+          schema: {
+            type: 'array',
+            ...(first.length > 0 && { prefixItems: first.map(({ schema }) => schema) }),
+            items: closed ? false : more.schema,
+            ...(spare !== undefined && { minItems: Math.max(0, value.length - spare), maxItems: value.length + spare }),
+          },
+          value,
+        };
+      });
+    const objects: Made = fc
+      .uniqueArray(fc.record({ name, one: any, required: fc.boolean(), there: fc.boolean() }), {
+        maxLength: 4,
+        selector: (member) => member.name,
+      })
+      // names that are numbers come first in JavaScript
+      .map((members) => members.filter(({ name }) => !/^\d+$/.test(name)))
+      .map((members) => ({
         schema: {
-          type: 'array',
-          ...(first.length > 0 && { prefixItems: first.map(({ schema }) => schema) }),
-          items: closed ? false : more.schema,
-          ...(spare !== undefined && { minItems: Math.max(0, value.length - spare), maxItems: value.length + spare }),
+          type: 'object',
+          properties: Object.fromEntries(members.map(({ name, one }) => [name, one.schema])),
+          required: members.filter(({ required }) => required).map(({ name }) => name),
+          additionalProperties: false,
         },
-        value,
-      };
-    });
-  const objects: Made = fc
-    .uniqueArray(fc.record({ name, one: any, required: fc.boolean(), there: fc.boolean() }), { maxLength: 4, selector: (member) => member.name })
-    // names that are numbers come first in JavaScript
-    .map((members) => members.filter(({ name }) => !/^\d+$/.test(name)))
-    .map((members) => ({
-      schema: {
-        type: 'object',
-        properties: Object.fromEntries(members.map(({ name, one }) => [name, one.schema])),
-        required: members.filter(({ required }) => required).map(({ name }) => name),
-        additionalProperties: false,
-      },
-      value: Object.fromEntries(
-        members.filter(({ required, there }) => required || there).map(({ name, one }) => [name, one.value]),
-      ),
+        value: Object.fromEntries(
+          members.filter(({ required, there }) => required || there).map(({ name, one }) => [name, one.value]),
+        ),
+      }));
+    const maps: Made = fc.tuple(any, fc.uniqueArray(name, { maxLength: 2 })).map(([one, names]) => ({
+      schema: { type: 'object', additionalProperties: one.schema },
+      value: Object.fromEntries(names.map((name) => [name, one.value])),
     }));
-  const maps: Made = fc
-    .tuple(any, fc.uniqueArray(name, { maxLength: 2 }))
-    .map(([one, names]) => ({ schema: { type: 'object', additionalProperties: one.schema }, value: Object.fromEntries(names.map((name) => [name, one.value])) }));
-  const choices: Made = fc.array(any, { minLength: 1, maxLength: 3 }).map((all) => ({ schema: { anyOf: all.map(({ schema }) => schema) }, value: all.at(-1)?.value }));
-  const kinds: Made = fc.tuple(any, any).map(([a, b]) => ({
-    schema: {
-      oneOf: [
-        { type: 'object', properties: { kind: { const: 'a' }, it: a.schema }, required: ['kind', 'it'] },
-        { type: 'object', properties: { kind: { enum: ['b', 'c'] }, it: b.schema }, required: ['kind', 'it'] },
-        { type: ['string', 'null'] },
-      ],
-    },
-    value: { kind: 'c', it: b.value },
-  }));
-  return { any: fc.oneof({ maxDepth: 2 }, simple, lists, objects, maps, choices, kinds) };
-}).any.chain((one) =>
-  fc.constantFrom<Case>(
-    one,
-    one,
-    one,
-    {
+    const choices: Made = fc
+      .array(any, { minLength: 1, maxLength: 3 })
+      .map((all) => ({ schema: { anyOf: all.map(({ schema }) => schema) }, value: all.at(-1)?.value }));
+    const kinds: Made = fc.tuple(any, any).map(([a, b]) => ({
       schema: {
-        $defs: { 'a/b': one.schema, tree: { type: 'object', properties: { it: { $ref: '#/$defs/a~1b' }, more: { type: 'array', items: { $ref: '#/$defs/tree' } } }, required: ['it'] } },
+        oneOf: [
+          { type: 'object', properties: { kind: { const: 'a' }, it: a.schema }, required: ['kind', 'it'] },
+          { type: 'object', properties: { kind: { enum: ['b', 'c'] }, it: b.schema }, required: ['kind', 'it'] },
+          { type: ['string', 'null'] },
+        ],
+      },
+      value: { kind: 'c', it: b.value },
+    }));
+    return { any: fc.oneof({ maxDepth: 2 }, simple, lists, objects, maps, choices, kinds) };
+  })
+  .any.chain((one) =>
+    fc.constantFrom<Case>(one, one, one, {
+      schema: {
+        $defs: {
+          'a/b': one.schema,
+          tree: {
+            type: 'object',
+            properties: { it: { $ref: '#/$defs/a~1b' }, more: { type: 'array', items: { $ref: '#/$defs/tree' } } },
+            required: ['it'],
+          },
+        },
         $ref: '#/$defs/tree',
       },
       value: { it: one.value, more: [{ it: one.value }] },
-    },
-  ),
-);
+    }),
+  );

@@ -1,7 +1,7 @@
 import type { Matcher, VocabularyModel } from '../src/index.ts';
 
 /** Numbers in [0, 1) of a seed (mulberry32). */
-export function random(seed: number): () => number {
+function random(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
     state = (state + 0x6d2b79f5) | 0;

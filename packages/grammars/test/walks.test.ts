@@ -9,7 +9,7 @@ import { vocabularies } from './vocabularies.ts';
 import { walk } from './walk.ts';
 
 const ajv = (schema: object | boolean): ((value: unknown) => boolean) => {
-  const checker = new Ajv2020({ strict: false, addUsedSchema: false });
+  const checker = new Ajv2020({ strict: false, addUsedSchema: false, ownProperties: true });
   (addFormats as unknown as (ajv: Ajv2020) => void)(checker);
   return checker.compile(schema) as (value: unknown) => boolean;
 };
@@ -43,7 +43,10 @@ describe.each(vocabularies)('over a vocabulary (%s)', (name, read) => {
     await fc.assert(
       fc.asyncProperty(cases, fc.boolean(), async ({ schema, value }, wide) => {
         expect(ajv(schema)(value)).toBe(true);
-        const text = wide && value !== null && typeof value === 'object' ? JSON.stringify(value, null, 1) : JSON.stringify(value),
+        const text =
+            wide && value !== null && typeof value === 'object'
+              ? JSON.stringify(value, null, 1)
+              : JSON.stringify(value),
           matcher = (await grammars.compile({ kind: 'schema', schema })).begin();
         try {
           for (const id of tokenizer.encode(text, { special: false, parse: false }).ids) matcher.accept(id);

@@ -53,7 +53,7 @@ function values({ default: fallback, form }: Option<unknown>): readonly unknown[
     },
     word: () => (form.sort === 'word' ? form.words : []),
     flag: () => [true, false],
-    text: () => ['', '12', 'true', 'a, (b)="c"', '0.5 1/0.25', 'x | y'],
+    text: () => ['', '12', 'true', 'a, (b)="c"', '0.5 1/0.25', '2:5 7:9', 'x | y'],
     part: () =>
       entries(catalogue)
         .filter(({ factory: { description } }) => form.sort === 'part' && description.kind === form.kind)

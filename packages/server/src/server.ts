@@ -24,6 +24,7 @@ import { keyCheck } from './http/keys.ts';
 import { conversationsOf, createMetrics, memoryOf } from './http/metrics.ts';
 import { PAGE, PAGE_HEADERS } from './http/page.ts';
 import { answerErrors, expectHeaders, pathOf, readJson, refusalFor } from './http/requests.ts';
+import { why, whyRequest } from './http/why.ts';
 import { storeOf } from './run/conversation-folder.ts';
 import { textBytes } from './run/memory-estimate.ts';
 import { Scheduler } from './run/scheduler.ts';
@@ -206,6 +207,8 @@ export function createServer(options: ServerOptions): Server {
     waitForReader,
     letGo,
   });
+  const reading = { model, name, scheduler, defaults, reader, usual: chatTemplateKwargs, maxPromptTokens, letGo };
+  app.post('/v1/kv/why', { schema: { body: whyRequest } }, (request, reply) => why(reading, request, reply));
   for (const protocol of PROTOCOLS)
     app.post(
       protocol.path,

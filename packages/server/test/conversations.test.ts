@@ -11,6 +11,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { inTurn } from '@kv/model-testing/in-turn';
 import { Chat, loadModel, Sequence } from '@kv/models';
 import type { Budget } from '@kv/models';
 import fc from 'fast-check';
@@ -184,7 +185,7 @@ class Talk {
 }
 
 describe('a conversation goes on from its own cache', () => {
-  for (const way of WAYS)
+  for (const way of inTurn(WAYS, 3))
     test(`${way.policy ?? 'full'} ${way.block ?? 'whole'}: 12 turns are those of Chat, and only what is new is read`, async () => {
       const on = await serve(),
         chat = new Chat(await embedded(), { ...way, maxNewTokens: NEW }),
@@ -232,12 +233,15 @@ describe('branches', () => {
 
 describe('a folder', () => {
   test('conversations go on after a restart, and where memory holds one of them', async () => {
-    for (const [way, memory] of [
-      [WAYS[0], SMALL],
-      [WAYS[4], 3_300_000],
-      [WAYS[6], 3_300_000],
-      [WAYS[8], 3_300_000],
-    ] as const) {
+    for (const [way, memory] of inTurn(
+      [
+        [WAYS[0], SMALL],
+        [WAYS[4], 3_300_000],
+        [WAYS[6], 3_300_000],
+        [WAYS[8], 3_300_000],
+      ] as const,
+      2,
+    )) {
       const conversations = { folder: folder() },
         alone = await serve(),
         expected = [new Talk(way), new Talk(way)];
@@ -443,7 +447,7 @@ test('whatever is retried, edited or branched, each answer is that of its own tu
         await on.server.close();
       },
     ),
-    { numRuns: 12, endOnFailure: true },
+    { numRuns: 10, endOnFailure: true },
   );
   expect(continued).toBeGreaterThan(5);
 });

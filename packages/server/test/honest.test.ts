@@ -75,3 +75,67 @@ describe('kv.protect', () => {
     expect((await ask(['system'])).json.error.message).toMatch(/expected messages, of which 'system' is a part/);
   });
 });
+
+describe('a conversation under a budget', () => {
+  const ask = (given: readonly object[], more: object = {}) => chat({ messages: given, ...more });
+  const why = (given: readonly object[], sought: string, more: object = {}) =>
+    on.post('/v1/kv/why', { messages: given, text: sought, ...more });
+
+  test('keeps what is protected turn after turn, and says of any text how much is left', async () => {
+    const kv = { protect: ['XK7M9P2Q'] };
+    let talk: object[] = [...messages];
+    for (let turn = 0; turn < 4; turn++) {
+      const { json, status } = await ask(talk, { kv });
+      expect([status, json.error]).toEqual([200, undefined]);
+      const { tokens, slots } = json.usage.kv;
+      expect(tokens.reused > 0).toBe(turn > 0);
+      expect(slots.kept + slots.dropped).toBeGreaterThan(0);
+      talk = [...talk, json.choices[0].message];
+      const kept = await why(talk, 'XK7M9P2Q'),
+        gone = await why(talk, 'the boat was old');
+      expect(kept.json).toMatchObject({ object: 'kv.why', found: 1, places: [{ kept: 1 }], slots });
+      expect(new Set(kept.json.places[0].tokens)).toEqual(new Set([1]));
+      expect(gone.json.places[0].kept).toBeLessThan(1);
+      expect(gone.json.tokens.dropped).toBe(tokens.dropped);
+      expect((await why(talk, 'never said')).json).toMatchObject({ found: 0, places: [] });
+      talk.push({ role: 'user', content: 'And how cold was the river, and how old was the boat?' });
+    }
+  });
+  test('reads itself again where a text is protected that was dropped before', async () => {
+    const first = await ask([{ role: 'user', content: `${text} Well?` }]),
+      talk = [
+        { role: 'user', content: `${text} Well?` },
+        first.json.choices[0].message,
+        { role: 'user', content: 'So?' },
+      ],
+      on1 = await ask(talk),
+      again = await ask(talk, { kv: { protect: ['the boat was old'] } });
+    expect(on1.json.usage.kv.tokens.reused).toBeGreaterThan(0);
+    expect(again.json.usage.kv.tokens.reused).toBe(0);
+    const whole = [...talk, again.json.choices[0].message];
+    expect((await why(whole, 'the boat was old')).json.places[0].kept).toBe(1);
+  });
+  test.each([
+    [[...messages], {}, 400, /must end in an answer of the assistant/],
+    [[...messages, { role: 'assistant', content: 'never answered' }], {}, 404, /not in memory: send its next message/],
+    [[...messages, { role: 'assistant', content: 'x' }], { text: '' }, 400, /'text' must be a text of at most/],
+  ])('why refuses what it cannot look at', async (given, more, status, sentence) => {
+    const { json, status: got } = await why(given, 'river', more);
+    expect(json.error.message).toMatch(sentence);
+    expect(got).toBe(status);
+  });
+  test('a budget in bytes is that of the conversation, at every turn', async () => {
+    const bytes = 6 * 2 ** 10;
+    let talk: object[] = [{ role: 'user', content: text }];
+    for (let turn = 0; turn < 4; turn++) {
+      const { json, status } = await ask(talk, { policy: 'streaming(sinks=1)', budget: { bytes }, every: 1, kv: {} }),
+        { live } = json.usage.kv.bytes,
+        slot = json.usage.cache.bytes_per_token;
+      expect(status).toBe(200);
+      // at most one token more than the event before it left
+      expect(live).toBeLessThanOrEqual(bytes + slot);
+      expect(live).toBeGreaterThan(bytes - 2 * slot);
+      talk = [...talk, json.choices[0].message, { role: 'user', content: text }];
+    }
+  });
+});

@@ -245,6 +245,12 @@ export class Sequence {
     return this.#outputs.read();
   }
 
+  /** Frees the logits of what was fed last, for a sequence that is kept to be fed more. */
+  forgetLogits(): void {
+    this.#speculation?.rollback();
+    this.#outputs.replace();
+  }
+
   /** Frees everything. Idempotent. */
   destroy(): void {
     this.#speculation?.rollback();

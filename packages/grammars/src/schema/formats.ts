@@ -18,7 +18,10 @@ export const formats: ReadonlyMap<string, string> = new Map([
   ['ipv4', `^${byte}(?:\\.${byte}){3}$`],
   ['ipv6', '^(?:[0-9A-Fa-f]{1,4}:){7}[0-9A-Fa-f]{1,4}$'],
   ['uuid', '^[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$'],
-  ['uri', `^[A-Za-z][A-Za-z0-9+-]{0,15}:(?://${host}(?::[0-9]{1,4})?)?(?:/${letter}*)*(?:\\?${letter}*)?(?:#${letter}*)?$`],
+  [
+    'uri',
+    `^[A-Za-z][A-Za-z0-9+-]{0,15}:(?://${host}(?::[0-9]{1,4})?(?:/${letter}*)*|${letter}+(?:/${letter}*)*)(?:\\?${letter}*)?(?:#${letter}*)?$`,
+  ],
 ]);
 /** Formats of the standard that are not among them; all others say nothing about a string, as the standard has it. */
 export const otherFormats: ReadonlySet<string> = new Set([

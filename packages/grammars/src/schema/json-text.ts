@@ -1,4 +1,4 @@
-import { chars, choice, empty, joined, optional, repeat, rule, sequence, sizeOf, text, within } from './node.ts';
+import { chars, choice, empty, joinRanges, optional, repeat, rule, sequence, sizeOf, text, within } from './node.ts';
 import type { Node, Range, Rules } from './node.ts';
 
 /** ASCII that stands for itself in a JSON string; all beyond does. */
@@ -29,14 +29,12 @@ export class JsonText {
    * writes spaces for ever.
    */
   get space(): Node {
-    return this.named('space', () =>
-      optional(choice(text(' '), sequence(text('\n'), repeat(text(' '), 0, 16)))),
-    );
+    return this.named('space', () => optional(choice(text(' '), sequence(text('\n'), repeat(text(' '), 0, 16)))));
   }
 
   /** One character of a string, then more. An escaped surrogate is left out: a pair of them would count as two. */
   character(then: Node): Node {
-    const escape = this.named('escape', () =>
+    const escaped = this.named('escape', () =>
       choice(
         chars(...Array.from('"\\/bfnrt', (char): Range => [char.charCodeAt(0), char.charCodeAt(0)])),
         sequence(
@@ -50,7 +48,7 @@ export class JsonText {
         ),
       ),
     );
-    return choice(sequence(anyPlain, then), sequence(text('\\'), escape, then));
+    return choice(sequence(anyPlain, then), sequence(text('\\'), escaped, then));
   }
 
   /** A string of `least` to `most` characters, from its opening to its closing quotation mark. */
@@ -122,10 +120,7 @@ export class JsonText {
       : empty;
     if (whole.length === 0) {
       if (!rest) return this.#between('[', empty, ']');
-      const some = sequence(
-        rest,
-        repeat(sequence(this.#comma, rest), Math.max(0, least - 1), Math.max(0, most - 1)),
-      );
+      const some = sequence(rest, repeat(sequence(this.#comma, rest), Math.max(0, least - 1), Math.max(0, most - 1)));
       return this.#between('[', least > 0 ? some : optional(some), ']');
     }
     for (let i = whole.length - 1; i >= 0; i--) {
@@ -135,7 +130,10 @@ export class JsonText {
     return this.#between('[', tail, ']');
   }
   /** An object of these members in this order. */
-  members(members: readonly { readonly name: string; readonly value: Node; readonly required: boolean }[], id: string): Node {
+  members(
+    members: readonly { readonly name: string; readonly value: Node; readonly required: boolean }[],
+    id: string,
+  ): Node {
     const written = members.map(({ name, value }) => this.member(text(JSON.stringify(name)), value)),
       tails: Node[] = [];
     tails[members.length] = empty;
@@ -172,9 +170,11 @@ const named = 1024,
  * @returns undefined for ranges of many characters beyond ASCII that are not all of them
  */
 export function characterOf(ranges: readonly Range[]): Node | undefined {
-  const whole = joined(ranges),
+  const whole = joinRanges(ranges),
     raw = plain.flatMap(([from, to]) => within(whole, from, to)),
-    escaped = Array.from('"\\\b\f\n\r\t').filter((char) => within(whole, char.charCodeAt(0), char.charCodeAt(0)).length > 0),
+    escaped = Array.from('"\\\b\f\n\r\t').filter(
+      (char) => within(whole, char.charCodeAt(0), char.charCodeAt(0)).length > 0,
+    ),
     // surrogates are no characters
     beyond = [...within(whole, 0x80, 0xd7ff), ...within(whole, 0xe000, 0x10ffff)],
     all = 0x110000 - 0x80 - 0x800,

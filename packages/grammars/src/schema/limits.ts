@@ -11,7 +11,8 @@ export function checkSize(schema: unknown): void {
     left -= typeof value === 'string' ? value.length + 2 : 4;
     if (left < 0) throw new KvError('schema', `expected at most ${MOST.bytes} bytes of JSON, got more`);
     if (typeof value !== 'object' || value === null) return;
-    if (depth > MOST.depth) throw new KvError('schema', `expected at most ${MOST.depth} levels within each other, got more`);
+    if (depth > MOST.depth)
+      throw new KvError('schema', `expected at most ${MOST.depth} levels within each other, got more`);
     for (const [key, inner] of Object.entries(value)) {
       if (!Array.isArray(value)) left -= key.length + 3;
       walk(inner, depth + 1);

@@ -20,12 +20,55 @@ export const chars = (...ranges: readonly Range[]): Node => ({ is: 'chars', rang
 export const sequence = (...parts: readonly Node[]): Node => ({ is: 'sequence', parts });
 export const choice = (...options: readonly Node[]): Node =>
   options.length === 1 ? (options[0] as Node) : { is: 'choice', options };
-export const repeat = (part: Node, least: number, most: number = Infinity): Node => ({ is: 'repeat', part, least, most });
+export const repeat = (part: Node, least: number, most: number = Infinity): Node => ({
+  is: 'repeat',
+  part,
+  least,
+  most,
+});
 export const optional = (part: Node): Node => repeat(part, 0, 1);
 export const rule = (name: string): Node => ({ is: 'rule', name });
 export const empty: Node = text('');
 /** What nothing fits. */
 export const never: Node = choice();
+
+/** Returns the characters with which all texts begin. */
+function beginning([first = '', ...others]: readonly string[]): string {
+  const points = Array.from(first);
+  let [at, length] = [0, 0];
+  while (at < points.length) {
+    const next = points[at] as string;
+    if (!others.every((other) => other.startsWith(next, length))) break;
+    length += next.length;
+    at++;
+  }
+  return first.slice(0, length);
+}
+
+/** Returns one of many texts, those that begin alike as one beginning: so masks are fast. */
+export function oneOf(texts: readonly string[], depth = 0): Node {
+  const groups = new Map<string, string[]>();
+  for (const one of new Set(texts)) {
+    const [first = ''] = one;
+    const group = groups.get(first);
+    if (group) group.push(one);
+    else groups.set(first, [one]);
+  }
+  if (depth > 64) return choice(...texts.map(text)); // brackets within brackets have an end
+  return choice(
+    ...[...groups.values()].map((group) => {
+      if (group.length === 1) return text(group[0] as string);
+      const start = beginning(group);
+      return sequence(
+        text(start),
+        oneOf(
+          group.map((one) => one.slice(start.length)),
+          depth + 1,
+        ),
+      );
+    }),
+  );
+}
 
 /** Returns the rules without what no text can end: options and repetitions that reach no end are left out. */
 export function finite(rules: Rules): Rules {
@@ -94,7 +137,7 @@ const spans = (ranges: readonly Range[]): string =>
   ranges.map(([from, to]) => (from === to ? unit(from) : `${unit(from)}-${unit(to)}`)).join('');
 
 /** Returns ranges in order, those that meet as one. */
-export function joined(ranges: readonly Range[]): Range[] {
+export function joinRanges(ranges: readonly Range[]): Range[] {
   const all: [number, number][] = [];
   for (const [from, to] of [...ranges].sort(([a], [b]) => a - b)) {
     const end = all.at(-1);
@@ -107,7 +150,7 @@ export function joined(ranges: readonly Range[]): Range[] {
 export function others(ranges: readonly Range[], last: number): Range[] {
   const out: Range[] = [];
   let at = 0;
-  for (const [from, to] of joined(ranges)) {
+  for (const [from, to] of joinRanges(ranges)) {
     if (from > at && at <= last) out.push([at, Math.min(from - 1, last)]);
     at = to + 1;
   }
@@ -115,7 +158,9 @@ export function others(ranges: readonly Range[], last: number): Range[] {
   return out;
 }
 export const within = (ranges: readonly Range[], least: number, most: number): Range[] =>
-  ranges.flatMap(([from, to]): Range[] => (from <= most && to >= least ? [[Math.max(from, least), Math.min(to, most)]] : []));
+  ranges.flatMap(([from, to]): Range[] =>
+    from <= most && to >= least ? [[Math.max(from, least), Math.min(to, most)]] : [],
+  );
 export const sizeOf = (ranges: readonly Range[]): number => ranges.reduce((sum, [from, to]) => sum + to - from + 1, 0);
 
 /** Writes a code point: as it is where that is a letter or a digit, else by its number. */

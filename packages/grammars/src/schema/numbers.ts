@@ -73,10 +73,15 @@ const room = (whole: string): number => Math.max(0, Math.min(6, precision - whol
 
 /** What follows the digits before the point, nothing included where the bounds allow it. */
 function fraction(low: Bound | undefined, high: Bound | undefined, room: number): Node {
-  const digits = Math.max(room, Math.min(precision, (low?.part.length ?? 0) + 1), Math.min(precision, (high?.part.length ?? 0) + 1)),
+  const digits = Math.max(
+      room,
+      Math.min(precision, (low?.part.length ?? 0) + 1),
+      Math.min(precision, (high?.part.length ?? 0) + 1),
+    ),
     from = low && { digits: low.part, out: low.out },
     to = high && { digits: high.part, out: high.out },
-    none = (from === undefined || (from.digits === '' && !from.out)) && !(to !== undefined && to.digits === '' && to.out),
+    none =
+      (from === undefined || (from.digits === '' && !from.out)) && !(to !== undefined && to.digits === '' && to.out),
     some = room === 0 ? never : sequence(text('.'), fractions(from, to, digits, true));
   return none ? choice(empty, some) : some;
 }
@@ -91,7 +96,10 @@ function fractions(low: Edge | undefined, high: Edge | undefined, room: number, 
   if (low === undefined && high === undefined) return repeat(chars([48, 57]), first ? 1 : 0, room);
   const from = low && digitOf(low.digits),
     to = high && digitOf(high.digits),
-    ends = !first && (low === undefined || (zeros(low.digits) && !low.out)) && !(high !== undefined && zeros(high.digits) && high.out),
+    ends =
+      !first &&
+      (low === undefined || (zeros(low.digits) && !low.out)) &&
+      !(high !== undefined && zeros(high.digits) && high.out),
     options: Node[] = ends ? [empty] : [];
   if (room === 0) return choice(...options);
   for (let digit = from ?? 0; digit <= (to ?? 9); digit++) {

@@ -1,6 +1,6 @@
 import { RegExpParser, type AST } from '@eslint-community/regexpp';
 import { characterOf, type JsonText } from './json-text.ts';
-import { choice, joined, others, rule, sequence } from './node.ts';
+import { choice, joinRanges, others, rule, sequence } from './node.ts';
 import type { Node, Range } from './node.ts';
 
 const last = 0x10ffff;
@@ -14,7 +14,8 @@ const mostRules = 4096;
  * @param refuse throws an error that ends in these words
  */
 export function patternNode(json: JsonText, name: string, pattern: string, refuse: (why: string) => never): Node {
-  let alternatives: readonly AST.Alternative[], rules = 0;
+  let alternatives: readonly AST.Alternative[],
+    rules = 0;
   try {
     ({ alternatives } = new RegExpParser({ ecmaVersion: 2025 }).parsePattern(pattern, 0, pattern.length, true));
   } catch (error) {
@@ -37,7 +38,9 @@ export function patternNode(json: JsonText, name: string, pattern: string, refus
         return state(() =>
           sequence(
             characterOf(rangesOf(node, refuse)) ??
-              refuse(`has '${node.raw}', a class of many characters beyond ASCII but not of all, which cannot be followed`),
+              refuse(
+                `has '${node.raw}', a class of many characters beyond ASCII but not of all, which cannot be followed`,
+              ),
             then,
           ),
         );
@@ -90,7 +93,10 @@ function mayBeEmpty(node: AST.Element): boolean {
 }
 
 /** Returns the code points of a single character of an expression. */
-function rangesOf(node: AST.Character | AST.CharacterSet | AST.CharacterClass, refuse: (why: string) => never): Range[] {
+function rangesOf(
+  node: AST.Character | AST.CharacterSet | AST.CharacterClass,
+  refuse: (why: string) => never,
+): Range[] {
   if (node.type === 'Character') return [[node.value, node.value]];
   if (node.type === 'CharacterClass') {
     const all = node.elements.flatMap((one): Range[] => {
@@ -98,15 +104,30 @@ function rangesOf(node: AST.Character | AST.CharacterSet | AST.CharacterClass, r
       if (one.type === 'Character' || one.type === 'CharacterSet') return rangesOf(one, refuse);
       return refuse(`has '${one.raw}', which grammars do not have`);
     });
-    return node.negate ? others(all, last) : joined(all);
+    return node.negate ? others(all, last) : joinRanges(all);
   }
   switch (node.kind) {
     case 'any':
-      return others([[0x0a, 0x0a], [0x0d, 0x0d], [0x2028, 0x2029]], last);
+      return others(
+        [
+          [0x0a, 0x0a],
+          [0x0d, 0x0d],
+          [0x2028, 0x2029],
+        ],
+        last,
+      );
     case 'digit':
       return signed([[48, 57]], node.negate);
     case 'word':
-      return signed([[48, 57], [65, 90], [95, 95], [97, 122]], node.negate);
+      return signed(
+        [
+          [48, 57],
+          [65, 90],
+          [95, 95],
+          [97, 122],
+        ],
+        node.negate,
+      );
     case 'space':
       return signed(spaces, node.negate);
     case 'property':
@@ -114,8 +135,20 @@ function rangesOf(node: AST.Character | AST.CharacterSet | AST.CharacterClass, r
   }
 }
 const spaces: readonly Range[] = [
-  ...([[9, 13], [32, 32], [0xa0, 0xa0], [0x1680, 0x1680], [0x2000, 0x200a], [0x2028, 0x2029]] as const),
-  ...([[0x202f, 0x202f], [0x205f, 0x205f], [0x3000, 0x3000], [0xfeff, 0xfeff]] as const),
+  ...([
+    [9, 13],
+    [32, 32],
+    [0xa0, 0xa0],
+    [0x1680, 0x1680],
+    [0x2000, 0x200a],
+    [0x2028, 0x2029],
+  ] as const),
+  ...([
+    [0x202f, 0x202f],
+    [0x205f, 0x205f],
+    [0x3000, 0x3000],
+    [0xfeff, 0xfeff],
+  ] as const),
 ];
 const signed = (ranges: readonly Range[], negate: boolean): Range[] => (negate ? others(ranges, last) : [...ranges]);
 

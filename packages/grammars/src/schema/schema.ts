@@ -2,7 +2,7 @@ import { KvError } from '@kv/core';
 import { checkSize, expectWork } from './limits.ts';
 import { formats, otherFormats } from './formats.ts';
 import { JsonText } from './json-text.ts';
-import { choice, ebnf, finite, never, sequence, text } from './node.ts';
+import { choice, ebnf, finite, never, oneOf, sequence, text } from './node.ts';
 import type { Node } from './node.ts';
 import { numbersWithin } from './numbers.ts';
 import { patternNode } from './pattern.ts';
@@ -25,9 +25,21 @@ const KEYWORDS: Readonly<Record<string, readonly string[]>> = {
 const WHOLE = ['$ref', 'const', 'enum', 'anyOf', 'oneOf', 'allOf'] as const;
 /** Keywords of the standard's versions that no grammar follows, and the value with which each asks for nothing. */
 const OTHERS: Readonly<Record<string, unknown>> = {
-  ...{ not: undefined, if: undefined, then: undefined, else: undefined, $dynamicRef: undefined, $recursiveRef: undefined },
+  ...{
+    not: undefined,
+    if: undefined,
+    then: undefined,
+    else: undefined,
+    $dynamicRef: undefined,
+    $recursiveRef: undefined,
+  },
   ...{ patternProperties: undefined, propertyNames: undefined, minProperties: 0, maxProperties: undefined },
-  ...{ dependentRequired: undefined, dependentSchemas: undefined, dependencies: undefined, unevaluatedProperties: true },
+  ...{
+    dependentRequired: undefined,
+    dependentSchemas: undefined,
+    dependencies: undefined,
+    unevaluatedProperties: true,
+  },
   ...{ additionalItems: true, contains: undefined, minContains: undefined, maxContains: undefined },
   ...{ uniqueItems: false, unevaluatedItems: true, multipleOf: undefined, extends: undefined, disallow: undefined },
 };
@@ -45,33 +57,38 @@ export function schemaGrammar(schema: unknown): string {
   const json = new JsonText(),
     reader = new SchemaReader(schema, json),
     root = reader.node(schema, 'schema');
-  return grammarText(json, root);
+  return grammarText(json, sequence(json.space, root));
 }
 
 /** Returns a grammar of any JSON object. */
 export function objectGrammar(): string {
   const json = new JsonText();
-  return grammarText(json, json.object);
+  return grammarText(json, sequence(json.space, json.object));
 }
 
-function grammarText(json: JsonText, value: Node): string {
-  const start = json.space,
-    rules = finite(new Map([['root', sequence(start, value)], ...json.rules]));
-  if (!rules.has('root')) throw new KvError('schema', 'expected a schema that some finite value fits, got one that none does');
+/** Writes a grammar of texts, and the rules that they need. @throws KvError for one that would take too long to compile */
+export function grammarText(json: JsonText, value: Node): string {
+  const rules = finite(new Map([['root', value], ...json.rules]));
+  if (!rules.has('root'))
+    throw new KvError('schema', 'expected a schema that some finite value fits, got one that none does');
   expectWork(rules);
   return ebnf(rules);
 }
 
-class SchemaReader {
+/** Reads a schema into the rules of a grammar. */
+export class SchemaReader {
   readonly #root: unknown;
   readonly #json: JsonText;
   /** References that lead to each other with nothing between. */
   #open: readonly string[] = [];
-  #objects = 0;
+  readonly #first: number;
+  #objects: number;
 
-  constructor(root: unknown, json: JsonText) {
+  /** @param first number of its first rule, beyond those of other schemas in the same grammar */
+  constructor(root: unknown, json: JsonText, first = 0) {
     this.#root = root;
     this.#json = json;
+    this.#first = this.#objects = first;
   }
 
   /** Returns the values of a schema. @param at its place, for errors */
@@ -94,33 +111,48 @@ class SchemaReader {
       refuse(at, `'${keyword}' cannot be followed`, 'leave it out and check the answer instead');
     }
     if (at !== 'schema' && typeof fields.$id === 'string' && !fields.$id.startsWith('#'))
-      refuse(at, "'$id' below the root changes what references mean, which is not followed", 'use $ref with #/$defs/NAME');
+      refuse(
+        at,
+        "'$id' below the root changes what references mean, which is not followed",
+        'use $ref with #/$defs/NAME',
+      );
   }
 
-  /** Values of a schema that is one of `WHOLE`, which may only have a `type` beside it. */
+  /** Values of a schema that is one of `WHOLE`, which may only have a `type` next to it. */
   #whole(fields: Schema, whole: readonly (typeof WHOLE)[number][], at: string): Node {
     const [keyword, second] = whole,
-      beside = second ?? Object.values(KEYWORDS).flat().find((name) => fields[name] !== undefined),
+      other =
+        second ??
+        Object.values(KEYWORDS)
+          .flat()
+          .find((name) => fields[name] !== undefined),
       both = whole.length === 2 && whole.includes('const') && whole.includes('enum');
-    if (beside !== undefined && !both)
-      refuse(at, `'${beside}' beside '${keyword}' cannot be followed`, 'write both as one schema');
+    if (other !== undefined && !both)
+      refuse(at, `'${other}' next to '${keyword}' cannot be followed`, 'write both as one schema');
     const types = fields.type === undefined ? undefined : this.#types(fields, at);
     if (keyword === 'const' || keyword === 'enum') return this.#literals(fields, types, at);
-    const options = keyword === '$ref' ? [[fields.$ref, '$ref'] as const] : listOf(fields[keyword as string], `${at}.${keyword}`).map((one, i) => [one, `${keyword}[${i}]`] as const);
+    const options =
+      keyword === '$ref'
+        ? [[fields.$ref, '$ref'] as const]
+        : listOf(fields[keyword as string], `${at}.${keyword}`).map((one, i) => [one, `${keyword}[${i}]`] as const);
     if (keyword === 'allOf' && options.length !== 1)
       refuse(at, `'allOf' of ${options.length} schemas cannot be followed`, 'write them as one schema');
     if (types)
       for (const [option] of options) {
         const of = this.#possible(keyword === '$ref' ? fields : option, at);
         if (!of || [...of].some((type) => !types.includes(type)))
-          refuse(at, `'type' beside '${keyword}' cannot be followed`, 'give each of the schemas its type');
+          refuse(at, `'type' next to '${keyword}' cannot be followed`, 'give each of the schemas its type');
       }
     if (keyword === '$ref') return this.#reference(fields.$ref, at);
     if (keyword === 'oneOf')
       for (const [i, [a]] of options.entries())
         for (const [j, [b]] of options.entries())
           if (i < j && !this.#apart(a, b, at))
-            refuse(`${at}.oneOf`, `a value may fit both of its schemas ${i} and ${j}, which cannot be ruled out`, 'use anyOf');
+            refuse(
+              `${at}.oneOf`,
+              `a value may fit both of its schemas ${i} and ${j}, which cannot be ruled out`,
+              'use anyOf',
+            );
     return choice(...options.map(([option, name]) => this.node(option, `${at}.${name}`)));
   }
 
@@ -128,14 +160,25 @@ class SchemaReader {
     const values = this.#values(fields, at) as readonly unknown[],
       integers = types !== undefined && [fields.type].flat().every((type) => type !== 'number');
     const fit = values.filter(
-      (value) => !types || (types.includes(typeOf(value)) && !(integers && typeof value === 'number' && !Number.isInteger(value))),
+      (value) =>
+        !types ||
+        (types.includes(typeOf(value)) && !(integers && typeof value === 'number' && !Number.isInteger(value))),
     );
-    return choice(...fit.map((value) => this.#literal(value)));
+    const whole = (value: unknown): boolean => typeof value === 'object' && value !== null;
+    return choice(
+      oneOf(fit.filter((value) => !whole(value)).map((value) => JSON.stringify(value))),
+      ...fit.filter(whole).map((value) => this.#literal(value)),
+    );
   }
   #literal(value: unknown): Node {
     if (typeof value !== 'object' || value === null) return text(JSON.stringify(value));
     if (Array.isArray(value))
-      return this.#json.list(value.map((item: unknown) => this.#literal(item)), undefined, value.length, value.length);
+      return this.#json.list(
+        value.map((item: unknown) => this.#literal(item)),
+        undefined,
+        value.length,
+        value.length,
+      );
     const members = Object.entries(value).map(([name, one]) => ({ name, value: this.#literal(one), required: true }));
     return this.#json.members(members, `members-${this.#objects++}`);
   }
@@ -224,18 +267,27 @@ class SchemaReader {
     const least = lengthOf(fields, 'minLength', at) ?? 0,
       most = lengthOf(fields, 'maxLength', at) ?? Infinity,
       { pattern, format } = fields;
-    if (pattern !== undefined && typeof pattern !== 'string') refuse(`${at}.pattern`, `must be a text, got ${shown(pattern)}`);
+    if (pattern !== undefined && typeof pattern !== 'string')
+      refuse(`${at}.pattern`, `must be a text, got ${shown(pattern)}`);
     if (pattern === undefined && typeof format === 'string' && otherFormats.has(format))
       refuse(at, `format '${format}' cannot be followed`, 'leave it out and check the answer instead');
     const expression = (pattern as string | undefined) ?? formats.get(format as string);
     if (expression === undefined) {
       if (least > most) return never;
       if (Math.max(least, most === Infinity ? 0 : most) > longest)
-        refuse(at, `minLength and maxLength of more than ${longest} would take too long to compile`, 'leave them out and check the answer instead');
+        refuse(
+          at,
+          `minLength and maxLength of more than ${longest} would take too long to compile`,
+          'leave them out and check the answer instead',
+        );
       return this.#json.string(least, most);
     }
     if (least > 0 || most < Infinity)
-      refuse(at, `a length beside '${pattern === undefined ? 'format' : 'pattern'}' cannot be followed`, 'write the length into the pattern, as in ^[a-z]{2,8}$');
+      refuse(
+        at,
+        `a length next to '${pattern === undefined ? 'format' : 'pattern'}' cannot be followed`,
+        'write the length into the pattern, as in ^[a-z]{2,8}$',
+      );
     const name = this.#named('pattern', expression);
     return this.#json.named(name, () =>
       patternNode(this.#json, name, expression, (why) => refuse(`${at}.pattern`, `${shown(expression)} ${why}`)),
@@ -276,7 +328,7 @@ class SchemaReader {
   /** Returns a rule's name: a number for each text of a kind, in the order in which they come. */
   #named(kind: string, text: string): string {
     const key = `${kind} ${text}`;
-    this.#numbers.set(key, this.#numbers.get(key) ?? this.#numbers.size);
+    this.#numbers.set(key, this.#numbers.get(key) ?? this.#first + this.#numbers.size);
     return `${kind}-${this.#numbers.get(key)}`;
   }
   readonly #numbers = new Map<string, number>();
@@ -334,7 +386,10 @@ class SchemaReader {
         [v, w] = [f && this.#values(f, at), g && this.#values(g, at)];
       if (!v || !w) return false;
       const texts = new Set(v.map((value) => JSON.stringify(value)));
-      return v.every((value) => typeof value !== 'object' || value === null) && !w.some((value) => JSON.stringify(value) !== undefined && texts.has(JSON.stringify(value)));
+      return (
+        v.every((value) => typeof value !== 'object' || value === null) &&
+        !w.some((value) => JSON.stringify(value) !== undefined && texts.has(JSON.stringify(value)))
+      );
     };
     if (differ(one, other)) return true;
     const objects = x && y && [...x, ...y].every((type) => type === 'object');
@@ -344,7 +399,10 @@ class SchemaReader {
     const shared = (one.required as unknown[]).filter((name) => (other.required as unknown[]).includes(name));
     return shared.some(
       (name) =>
-        typeof name === 'string' && Object.hasOwn(p, name) && Object.hasOwn(q, name) && differ((p as Schema)[name], (q as Schema)[name]),
+        typeof name === 'string' &&
+        Object.hasOwn(p, name) &&
+        Object.hasOwn(q, name) &&
+        differ((p as Schema)[name], (q as Schema)[name]),
     );
   }
 }

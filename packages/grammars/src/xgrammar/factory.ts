@@ -1,16 +1,20 @@
 import { factoryBody } from '../../scripts/factory.mjs';
-import type { Factory } from './library.ts';
+import type { XGrammarFactory } from './types.ts';
 
 /**
  * Returns what makes instances of xgrammar, from source: its script in node_modules. The build puts a module with the
- * script itself in this one's place (scripts/write-factory.mjs), so that what is published needs no file beside it.
+ * script itself in this one's place (scripts/write-factory.mjs), so that what is published needs no other file.
  */
-export async function factory(): Promise<Factory> {
+export async function factory(): Promise<XGrammarFactory> {
   const [{ readFile }, { createRequire }, { compileFunction }] = await Promise.all([
     import('node:fs/promises'),
     import('node:module'),
     import('node:vm'),
   ]);
   const file = createRequire(import.meta.url).resolve('@mlc-ai/web-xgrammar');
-  return compileFunction(factoryBody(await readFile(file, 'utf8')), ['require', '__filename', 'console']) as Factory;
+  return compileFunction(factoryBody(await readFile(file, 'utf8')), [
+    'require',
+    '__filename',
+    'console',
+  ]) as XGrammarFactory;
 }

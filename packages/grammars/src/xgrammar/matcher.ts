@@ -1,5 +1,6 @@
 import { KvError } from '@kv/core';
-import type { Instance, Vector } from './library.ts';
+import type { Instance, Vector } from './types.ts';
+import type { ReadVocabulary } from './vocabulary.ts';
 
 /** What xgrammar's own class keeps to itself: masks without waiting. */
 interface MatcherHandle {
@@ -17,13 +18,17 @@ type MatcherClass = new (
 /** What one answer may say next. */
 export class Matcher {
   readonly #xgrammar: Instance;
-  readonly #size: number;
-  readonly #stops: readonly number[];
+  readonly #vocabulary: Pick<ReadVocabulary, 'size' | 'stops' | 'rules'>;
+  #last: number | undefined;
   #handle: MatcherHandle | undefined;
   #mask: Int32Array | undefined;
 
-  constructor(xgrammar: Instance, compiled: { readonly handle: object }, size: number, stops: readonly number[]) {
-    [this.#xgrammar, this.#size, this.#stops] = [xgrammar, size, stops];
+  constructor(
+    xgrammar: Instance,
+    compiled: { readonly handle: object },
+    vocabulary: Pick<ReadVocabulary, 'size' | 'stops' | 'rules'>,
+  ) {
+    [this.#xgrammar, this.#vocabulary] = [xgrammar, vocabulary];
     const made = new (xgrammar.binding.GrammarMatcher as MatcherClass)(compiled.handle, undefined, false, -1);
     this.#handle = made;
     abandoned.register(this, made, this);
@@ -32,11 +37,13 @@ export class Matcher {
   /** Returns which ids may come next as bits: id i is bit i % 32 of word i / 32. Valid until `accept`. */
   allowed(): Int32Array {
     return (this.#mask ??= this.#run((handle) => {
-      const vector = handle.GetNextTokenBitmask(this.#size);
+      const { size, rules } = this.#vocabulary,
+        vector = handle.GetNextTokenBitmask(size);
       try {
         const mask = this.#xgrammar.binding.vecIntToView(vector).slice(),
-          used = this.#size & 31;
+          used = size & 31;
         if (used > 0) mask[mask.length - 1] = (mask.at(-1) as number) & ((1 << used) - 1); // others are set there
+        if (this.#last !== undefined) rules.apply(mask, this.#last);
         return mask;
       } finally {
         vector.delete();
@@ -47,9 +54,12 @@ export class Matcher {
   /** Takes the id that came. @throws KvError for one that may not come */
   accept(id: number): void {
     const allowed = this.allowed();
-    if (!(Number.isInteger(id) && id >= 0 && id < this.#size) || ((allowed[id >> 5] as number) & (1 << (id & 31))) === 0)
+    if (
+      !(Number.isInteger(id) && id >= 0 && id < this.#vocabulary.size) ||
+      ((allowed[id >> 5] as number) & (1 << (id & 31))) === 0
+    )
       throw new KvError('grammar', `token ${id} may not come here`);
-    this.#mask = undefined;
+    [this.#mask, this.#last] = [undefined, id];
     if (!this.#run((handle) => handle.AcceptToken(id, false)))
       throw new KvError('grammar', `token ${id} was allowed and then not taken`);
   }
@@ -58,14 +68,15 @@ export class Matcher {
   get complete(): boolean {
     const left = this.allowed().slice();
     let ends = false;
-    for (const id of this.#stops) {
+    for (const id of this.#vocabulary.stops) {
       const bit = 1 << (id & 31),
         word = left[id >> 5] as number;
       ends ||= (word & bit) !== 0;
       left[id >> 5] = word & ~bit;
     }
     if (left.some((word) => word !== 0)) return false;
-    if (!ends) throw new KvError('grammar', "no token may come: the model's vocabulary cannot write what must come next");
+    if (!ends)
+      throw new KvError('grammar', "no token may come: the model's vocabulary cannot write what must come next");
     return true;
   }
 

@@ -9,8 +9,8 @@ import type { PromptReading, PromptTokens } from '../protocol/prompt.ts';
 import type { Answer, Protocol } from '../protocol/protocol.ts';
 import { expectHeld, expectModel, newTokensOf, sequencePolicyOf } from '../protocol/request.ts';
 import type { Defaults } from '../protocol/request.ts';
-import { drawnBy, expectTokens } from '../protocol/sampling.ts';
 import { answerMessages } from '../protocol/turns.ts';
+import { drawnBy, expectTokens } from '../protocol/sampling.ts';
 import { tooLong } from '../protocol/text-reader.ts';
 import { toldHeader, toldOf } from '../protocol/told.ts';
 import type { PromptLimits } from '../protocol/text-reader.ts';
@@ -21,7 +21,7 @@ import type { Scheduler } from '../run/scheduler.ts';
 import { goneSignal } from './disconnect-signal.ts';
 
 /** What answers are made with. */
-interface AnswerParts extends PromptReading {
+export interface AnswerParts extends PromptReading {
   /** The name of the model. */
   readonly name: string;
   readonly scheduler: Scheduler;

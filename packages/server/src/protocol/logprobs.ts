@@ -1,6 +1,6 @@
 import type { Tokenizer } from '@kv/models';
 
-/** A token and its natural log-probability under the model, before temperature and top_p. */
+/** A token and its natural log-probability under the model, before every step of sampling. */
 export interface Likelihood {
   readonly id: number;
   readonly logprob: number;

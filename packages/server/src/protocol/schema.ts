@@ -78,6 +78,18 @@ const neutral = {
   cache_prompt: only([true], 'prefixes are reused wherever that changes nothing'),
 } as const;
 
+export const closed = { additionalProperties: false, description: 'an object' };
+
+const protectedText = Type.String({ minLength: 1, maxLength: LIMITS.text, description: 'a text' });
+/** What no eviction may drop. */
+const protectedPart = Type.Unsafe<Protected>({
+  anyOf: [
+    protectedText,
+    Type.Object({ text: protectedText }, closed),
+    { type: 'array', items: { type: 'integer', minimum: 0, maximum: 2 ** 31 - 1 }, minItems: 2, maxItems: 2 },
+  ],
+  description: `${promptRoles.map((role) => `'${role}'`).join(', ')}, a text of at most ${LIMITS.text} characters, { text }, or a range [from, to] of positions`,
+});
 /** Fields that say how tokens are drawn, in the ranges of the library's options or, where it has some, of OpenAI. */
 export const sampling = {
   temperature: Type.Optional(Type.Number({ minimum: 0, maximum: 2, description: 'a number from 0 to 2' })),
@@ -105,18 +117,6 @@ export const sampling = {
     }),
   ),
 };
-export const closed = { additionalProperties: false, description: 'an object' };
-
-const protectedText = Type.String({ minLength: 1, maxLength: LIMITS.text, description: 'a text' });
-/** What no eviction may drop. */
-const protectedPart = Type.Unsafe<Protected>({
-  anyOf: [
-    protectedText,
-    Type.Object({ text: protectedText }, closed),
-    { type: 'array', items: { type: 'integer', minimum: 0, maximum: 2 ** 31 - 1 }, minItems: 2, maxItems: 2 },
-  ],
-  description: `${promptRoles.map((role) => `'${role}'`).join(', ')}, a text of at most ${LIMITS.text} characters, { text }, or a range [from, to] of positions`,
-});
 
 /** Fields of both kinds of request; a refusal quotes their `description`. */
 export const common = {

@@ -63,6 +63,8 @@ export interface ConversationCounts {
 
 /** How many earlier states of a request are looked for in a store, the latest first. */
 const LOOKED_FOR = 4;
+/** Bytes of a token's id, text and place. */
+const TEXT = 48;
 /** The most bytes that wait to be written, beyond one conversation. */
 const WRITING = 2 ** 26;
 
@@ -220,6 +222,7 @@ export class Conversations {
     text: string | undefined,
     parent?: KeptConversation,
   ): void {
+    cache.sequence.forgetLogits();
     const { turns, sequencePolicy } = request,
       key = keyOf(this.#model, sequencePolicy),
       { sequence } = cache,
@@ -321,7 +324,7 @@ export class Conversations {
   #add(cache: ConversationCache, names: readonly string[], end?: KeptConversation['end']): KeptConversation {
     const { unread, tail, sequence } = cache,
       { length } = sequence.progress,
-      bytes = sequence.memory.ledger.allocated,
+      bytes = sequence.memory.ledger.allocated + TEXT * length,
       kept: KeptConversation = { ...cache, names, states: new Map(), end, bytes, gone: false };
     for (const name of names) {
       const { kept: before, length: at } = this.#named.get(name) ?? {};

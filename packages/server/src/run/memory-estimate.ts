@@ -176,6 +176,16 @@ export function requestBytes(
   return Math.max(reading, answer) + (n - 1) * answer;
 }
 
+/** Bytes of an id that biases or penalties change: 120 at most in Node 24, and while its lists grow their copies. */
+const EDIT_BYTES = 160;
+/** Returns an upper bound on what the samplers of a request's answers keep. */
+export function samplerBytes({ ids, limits, n }: SequenceRequest): number {
+  const { repetitionPenalty = 1, frequencyPenalty = 0, presencePenalty = 0, logitBias = {} } = limits,
+    prompt = repetitionPenalty === 1 ? 0 : ids.length,
+    answer = repetitionPenalty === 1 && frequencyPenalty === 0 && presencePenalty === 0 ? 0 : limits.maxNewTokens;
+  return n * EDIT_BYTES * (prompt + answer + Object.keys(logitBias).length);
+}
+
 /**
  * Returns the bytes that forward passes need in addition to all sequences: the rows of one prompt part in a layer,
  * logits, and attention's work space.

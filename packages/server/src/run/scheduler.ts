@@ -7,7 +7,7 @@ import { CacheMemory } from './cache-memory.ts';
 import { Channel } from './channel.ts';
 import { JobQueues } from './job-queues.ts';
 import type { Job, JobEvent, SchedulerObserver, SchedulerOptions, SequenceRequest } from './job.ts';
-import { unreadEventBytes } from './memory-estimate.ts';
+import { samplerBytes, unreadEventBytes } from './memory-estimate.ts';
 import { answerTooLarge, closing, queueFull, readerTooSlow, timedOut } from './refusals.ts';
 import { RequestMemory } from './request-memory.ts';
 
@@ -62,7 +62,7 @@ export class Scheduler {
       const { conversations } = this.caches,
         later = conversations.maybeStored(request) || conversations.find(request) !== undefined,
         need = later ? 0 : this.caches.needOf(request),
-        unreadBytes = unreadEventBytes(request, ahead);
+        unreadBytes = unreadEventBytes(request, ahead) + samplerBytes(request);
       if (unreadBytes > requestLimit) throw answerTooLarge(unreadBytes, requestLimit);
       if (request.n > running)
         throw new Refusal(`'n' must be at most ${running} here, got ${request.n}`, { param: 'n' });

@@ -3,7 +3,7 @@ import type { Incoming, Reading, Taking } from './incoming.ts';
 /** Reads one JSON value, and returns its text as it was written; undefined if it is none. */
 export function* jsonText(input: Incoming): Reading<string | undefined> {
   const text = yield* input.take(endOfValue());
-  return parsed(text) === undefined ? undefined : text;
+  return valueOfJson(text) === undefined ? undefined : text;
 }
 
 /** Reads a JSON object, and returns its fields as they were written; undefined if it is none. */
@@ -29,15 +29,15 @@ export function* jsonFields(input: Incoming): Reading<ReadonlyMap<string, string
 
 /** Returns the string that a JSON text is, or undefined for anything else. */
 export function stringOf(text: string | undefined): string | undefined {
-  const value = text === undefined ? undefined : parsed(text);
+  const value = text === undefined ? undefined : valueOfJson(text);
   return typeof value === 'string' ? value : undefined;
 }
 
 /** Whether a text is a JSON object. */
-export const isObject = (text: string): boolean => /^\s*\{/.test(text) && parsed(text) !== undefined;
+export const isObject = (text: string): boolean => /^\s*\{/.test(text) && valueOfJson(text) !== undefined;
 
 /** Returns the value of a JSON text, or undefined for other text. */
-export function parsed(text: string): unknown {
+export function valueOfJson(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch {

@@ -25,7 +25,7 @@ const BOUNDS = ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum'];
 
 /** Levels of a schema, and rules that schemas may become together. */
 const DEEPEST = 64;
-const MOST_RULES = 4096;
+const MOST_RULES = 2 ** 14;
 
 /** Writes grammars in EBNF of values that fit JSON schemas, as a format writes them. */
 export class LiteralGrammar {

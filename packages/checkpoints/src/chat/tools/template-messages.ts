@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import type { ChatMessage, ChatTemplate } from '../chat-template.ts';
 import { MarkedText } from '../marked-text.ts';
-import { parsed } from './json-text.ts';
+import { valueOfJson } from './json-text.ts';
 import { traitsOf, type TemplateTraits } from './recognise.ts';
 
 /** A call in a message, in OpenAI's form. */
@@ -125,7 +125,7 @@ function inOrder(
 }
 
 function objectOf(given: unknown, where: string): Readonly<Record<string, unknown>> {
-  const value = typeof given === 'string' ? parsed(given === '' ? '{}' : given) : given;
+  const value = typeof given === 'string' ? valueOfJson(given === '' ? '{}' : given) : given;
   if (typeof value === 'object' && value !== null && !Array.isArray(value))
     return value as Readonly<Record<string, unknown>>;
   throw new KvError(where, `expected JSON of an object, got ${JSON.stringify(given)?.slice(0, 60)}`);

@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import { byTool, optional, parametersOf, tag, type CallSyntax } from '../call-syntax.ts';
 import type { Incoming, Reading } from '../incoming.ts';
-import { jsonText, parsed } from '../json-text.ts';
+import { jsonText, valueOfJson } from '../json-text.ts';
 import { alternatives, objectSchema, propertiesOf, schemaAt, typeOf, typesOf, type Schema } from '../schema.ts';
 import type { AnswerStructure } from '../structure.ts';
 import type { ToolFunction } from '../tool-format.ts';
@@ -71,7 +71,7 @@ function* mixedValue(input: Incoming, types: readonly string[]): Reading<string 
   let text = '';
   if ((yield* input.until(['</parameter>'], (part) => (text += part))) === undefined) return undefined;
   text = text.replace(/^\n/, '').replace(/\n$/, '');
-  const value = parsed(text);
+  const value = valueOfJson(text);
   return value !== undefined && typeof value !== 'string' && types.includes(typeOf(value))
     ? text.trim()
     : JSON.stringify(text);
