@@ -58,10 +58,7 @@ export const RUN = {
     "A name that 'kv pieces' lists, with options such as streaming(sinks=4); or a module that exports 'policy'.",
   ),
   budget: GENERATE.budget,
-  protect: {
-    ...schemas.PROTECT,
-    says: 'A text of the prompt that no eviction may drop, wherever it stands; it counts within the budget.',
-  },
+  protect: GENERATE.protect,
   cache: cacheOption('--load-cache'),
   block: GENERATE.block,
   every: GENERATE.every,
@@ -165,8 +162,7 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
   // a saved cache may go on under its own policy and budget
   const under = loadCache === undefined ? await withFlagNames(command, () => decodingUnder(policy, options, cwd)) : {};
   const drawing = { every, maxNewTokens, stop, ...samplingOf(options) },
-    protect = options.protect?.map((each) => ({ text: String(each) })),
-    keeping = { policy, budget: options.budget, protect, block };
+    keeping = { policy, budget: options.budget, protect: options.protect, block };
   const looking = options.certify ? '--certify' : recorded && '--why',
     reason = looking
       ? `${looking} looks at attention and scores, which stay on a GPU`
