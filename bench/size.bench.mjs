@@ -118,7 +118,7 @@ ${table([
   ]),
 ])}
 
-Shares of this machine's own limits, measured in the same run: decoding of the bytes that its threads read a second (weights and caches, each once a token), a prompt of the multiply-adds of one product alone whose weight of that type stays in the second-level cache. The second limit is that of this engine's module; the peer's share can be above it:
+Shares of this machine's own limits, measured in the same run: decoding of the bytes that its threads read a second (weights and caches, each once a token), a prompt of the multiply-adds of one large product alone with a weight of that type. The second limit is that of this engine's module; the peer's share can be above it:
 
 ${table([
   ['file', 'reads at most', 'decoding, ours', 'peer', 'multiply-adds at most', 'prefill, ours', 'peer'],

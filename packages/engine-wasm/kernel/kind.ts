@@ -549,8 +549,7 @@ export function unpack(panel: usize, first: usize, count: usize, to: usize): voi
       to = after;
       continue;
     }
-    eightLines(to, p, 0, low, high); eightLines(to, p, 1, low, high);
-    eightLines(to, p, 2, low, high); eightLines(to, p, 3, low, high);
+    for (let q: usize = 0; q < 4; q++) eightLines(to, p, q, low, high);
     for (let r: usize = 0; r < 4; r++) {
       v128.store(to + CODES + 16 * r, scales(head, p, r, 0, bits, unit));
       if (HALVED) v128.store(to + CODES + 64 + 16 * r, scales(head, p, r, 1, bits, unit));

@@ -63,7 +63,7 @@ export class WeightArena {
       room = (panel + Math.max(...chunks.map((chunk) => chunk.rows))) * rowBytes,
       first = heap.allocate(2 * room),
       rooms = [first, first + room];
-    /** Lets a chunk's rows come, where there are some, to a room behind rows that wait there for a whole panel. */
+    /** Lets a chunk's rows come, where there are some, to a room, after rows that wait there for a whole panel. */
     const start = (chunk: Chunk | undefined, to: number): Promise<Uint8Array> | undefined => {
       const coming = chunk?.read(heap.bytes(to, chunk.rows * rowBytes));
       coming?.catch(() => {}); // thrown where it is awaited

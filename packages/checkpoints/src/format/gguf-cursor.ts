@@ -62,8 +62,13 @@ export function createCursor(bytes: Uint8Array, size: number, where: string): Cu
   };
   const texts = (count: number, what: string): string[] => {
     const begin = at;
-    const ends: number[] = [];
-    for (let i = 0; i < count; i++) ends.push(take(u64(what), what) - begin, at - begin);
+    take(8 * count, what); // each has a length: what the file cannot hold is not allocated
+    at = begin;
+    const ends = new Uint32Array(2 * count);
+    for (let i = 0; i < count; i++) {
+      ends[2 * i] = take(u64(what), what) - begin;
+      ends[2 * i + 1] = at - begin;
+    }
     const packed = bytes.slice(begin, at);
     let length = 0;
     for (let i = 0; i < count; i++) {

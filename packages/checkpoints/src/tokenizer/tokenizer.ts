@@ -35,11 +35,15 @@ export function createTokenizer(json: unknown, where: string): Tokenizer {
     encode = bpeEncoder(model, vocab, words, where);
 
   const toBytes = tokenBytes(byteLevel);
-  const names: string[] = [];
-  for (const [token, id] of vocab) names[id] = checkLength(token, where);
+  const names = new Array<string>(vocab.size);
+  let last = -1;
+  for (const [token, id] of vocab) {
+    names[id] = checkLength(token, where);
+    last = Math.max(last, id);
+  }
   const added = addedTokens(root.added_tokens, where),
     contents = new Map(added.map(({ id, content }) => [id, new TextEncoder().encode(content)])),
-    size = added.reduce((most, { id }) => Math.max(most, id + 1), names.length);
+    size = added.reduce((most, { id }) => Math.max(most, id + 1), last + 1);
   const bytes = (id: number): Uint8Array =>
     contents.get(id) ?? (names[id] === undefined ? NOTHING : toBytes(names[id]));
   const bare = withoutAdded({ model, vocab }, added);
