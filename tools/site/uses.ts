@@ -188,7 +188,6 @@ export const uses: Readonly<Record<string, Use>> = {
     instead: { outstandingSentences: 'facts do not follow such words', attendedSentences: PROSE, streaming: CHEAPEST },
     measured:
       'The embedded model finds every code with an eighth of the cache, before and after the question; SmolLM2-135M a number in a novel in 98 % of 200 prompts with 32 of 1,024 tokens, under taFast(reach=10,slots=12), the paper’s with a longer reach.',
-    policy: 'taFast',
   },
   fullTa: {
     when: 'As TA-Fast, where attention should count as well.',
