@@ -13,7 +13,7 @@ export interface RecommendedPolicy {
 export const recommendedPolicies: readonly RecommendedPolicy[] = [
   { when: 'the prompt ends in its question', policy: 'snapkv(window=16,kernel=17,pooling=max) | caote | topK' },
   {
-    when: 'credentials, order numbers and ids must survive whole, whatever is asked later',
+    when: 'credentials and order numbers must survive, whatever comes later',
     policy: 'taFast',
   },
   { when: 'prose is asked about; whole sentences should stay', policy: 'attendedSentences' },
