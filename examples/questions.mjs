@@ -7,7 +7,7 @@ const questions = ['The secret code is:', 'The vault code is:'];
 const model = await loadModel('embedded');
 const sequence = new Sequence(model);
 await sequence.prefill(model.tokenizer.encode(document).ids, {
-  policy: 'taFast(reach=12,slots=24)',
+  policy: 'taFast',
   budget: 64,
 });
 console.log(`kept ${sequence.kept()[0][0].length} slots of ${sequence.progress.length} tokens`);

@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util';
 import { deserialize, serialize } from 'node:v8';
 import { cpuRuntime, loadModel } from '@kv/models';
 import { confidence, DETECTOR_FILE, detectorFile, regex, semantic } from '@kv/scorers-sponsorship';
+import type { Detector } from '@kv/scorers-sponsorship';
 import { random, sentencesOf } from '@kv/tasks';
 import { gather } from './detector/gather.ts';
 import type { Gathered } from './detector/gather.ts';
@@ -65,6 +66,8 @@ const { first, second } = train(examples, {
 });
 const weights = { width, first: Float32Array.from(first), second: Float32Array.from(second) };
 
+const foundBy = ({ run }: Detector, seen: Parameters<Finds>[0]): ReadonlySet<number> =>
+  new Set(run(seen).map((one) => (typeof one === 'number' ? one : one.position)));
 const finders: Readonly<Record<string, Finds>> = {
   learned: ({ states: rows }) =>
     new Set(
@@ -72,8 +75,8 @@ const finders: Readonly<Record<string, Finds>> = {
         .filter(([, f]) => f > 0.5)
         .map(([i]) => i),
     ),
-  regex: (seen) => new Set(regex().run(seen)),
-  semantic: (seen) => new Set(semantic().run(seen)),
+  regex: (seen) => foundBy(regex(), seen),
+  semantic: (seen) => foundBy(semantic(), seen),
 };
 const byFinder = <T>(of: (finds: Finds) => T): Readonly<Record<string, T>> =>
   Object.fromEntries(Object.entries(finders).map(([finder, finds]) => [finder, of(finds)]));

@@ -184,11 +184,10 @@ export const uses: Readonly<Record<string, Use>> = {
     },
   },
   taFast: {
-    when: 'Codes, numbers and credentials must survive, whatever is asked later: it keeps what follows words such as “code is:”.',
+    when: 'Credentials, order numbers and ids must survive whole, whatever is asked later: it reads them in speech, JSON, logs, tables, URLs and environment files.',
     instead: { outstandingSentences: 'facts do not follow such words', attendedSentences: PROSE, streaming: CHEAPEST },
     measured:
-      'The embedded model finds every code with an eighth of the cache, before and after the question; SmolLM2-135M a number in a novel in 98 % of 200 prompts with 32 of 1,024 tokens, under taFast(reach=10,slots=12).',
-    policy: 'taFast(reach=12,slots=24)',
+      'The embedded model finds every code with an eighth of the cache, before and after the question; SmolLM2-135M a number in a novel in 98 % of 200 prompts with 32 of 1,024 tokens, under taFast(reach=10,slots=12), the paper’s with a longer reach.',
   },
   fullTa: {
     when: 'As TA-Fast, where attention should count as well.',

@@ -13,8 +13,8 @@ export interface RecommendedPolicy {
 export const recommendedPolicies: readonly RecommendedPolicy[] = [
   { when: 'the prompt ends in its question', policy: 'snapkv(window=16,kernel=17,pooling=max) | caote | topK' },
   {
-    when: 'credentials and codes must survive, whatever is asked later',
-    policy: 'taFast(reach=12,slots=24)',
+    when: 'credentials and order numbers must survive, whatever comes later',
+    policy: 'taFast',
   },
   { when: 'prose is asked about; whole sentences should stay', policy: 'attendedSentences' },
   { when: 'the question comes after the eviction, as in a chat', policy: 'outstandingSentences' },

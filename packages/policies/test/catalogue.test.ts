@@ -74,7 +74,7 @@ test.each([
   ['meanAttention(rows=kv)', 'meanAttention(rows=kv) ∘ topK'],
   ['tovaCaote(forceLast=false)', 'tova(forceLast=false) ∘ caote ∘ topK'],
   [
-    'taFast(reach=8,slots=4,anchors=regex)',
+    'taFast(reach=8)',
     'weighted(0.5*recency,0.3*structure,-0.1*frequency,1*sponsorship(reach=8)) ∘ mandatory(sinks=1,recent=2) ∘ protectedPartition(sponsorship(reach=8)) ∘ topK',
   ],
   [

@@ -49,7 +49,7 @@ export const needleCommand = (terminal: Terminal): Command => {
     ).action((flags: Flags, command: Command) => withFlagNames(command, () => needle(flags, command))),
     ['kv needle', 'policies x budgets x depths on the embedded model; Ctrl-C and go on later'],
     [
-      "kv needle --policy 'taFast(reach=12,slots=24)' --policy attendedSentences --budgets 32,25% --prompts 10",
+      'kv needle --policy taFast --policy attendedSentences --budgets 32,25% --prompts 10',
       'two policies, compared with the full cache',
     ],
     ['kv needle --model model.gguf --tokens 1024 --modes aware', 'a checkpoint of yours'],

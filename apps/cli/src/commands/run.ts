@@ -101,7 +101,7 @@ export const runCommand = (terminal: Terminal): Command =>
       ),
     ),
     [
-      `kv run "The code is: XK7M9P2Q. The code is:" --policy 'taFast(reach=12,slots=24)' --budget 75% --stop .`,
+      `kv run "The code is: XK7M9P2Q. The code is:" --policy taFast --budget 75% --stop .`,
       'an answer over three quarters of the prompt',
     ],
     [

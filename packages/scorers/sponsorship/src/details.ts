@@ -167,13 +167,10 @@ const spoken: Reads = (text, { start, text: said }) => {
       pure ? digits >= 4 && digits <= 12 : digits > 0 && content.length >= 6 && isSecretValue(content, 'secret', quoted)
     )
       return [{ value, worth: SECRET }];
-    if (
-      quoted &&
-      WORDED.test(said) &&
-      /^\S.{3}/.test(content) &&
-      at === near &&
-      /[:=]|is|was|to/.test(text.slice(end, at))
-    )
+    const link = text.slice(end, at);
+    if (at !== near) continue;
+    if (/[:=][ \t]*$/.test(link) && /^[A-Z]{5,24}$/.test(content)) return [{ value, worth: SECRET }];
+    if (quoted && WORDED.test(said) && /^\S.{3}/.test(content) && /[:=]|is|was|to/.test(link))
       return [{ value, worth: SECRET }];
   }
   return [];

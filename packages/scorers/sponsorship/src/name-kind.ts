@@ -25,7 +25,8 @@ export function nameKind(name: string): NameKind | undefined {
     last = parts.at(-1),
     before = parts.at(-2) ?? '';
   if (last === undefined) return undefined;
-  if (SECRETS.has(last) || /^p[as]{1,3}w(?:o?r?d)$/.test(last)) return last === 'pass' && parts.length === 1 ? 'key' : 'secret';
+  if (SECRETS.has(last) || /^p[as]{1,3}w(?:o?r?d)$/.test(last))
+    return last === 'pass' && parts.length === 1 ? 'key' : 'secret';
   if (KEYS.has(last))
     return last === 'key' &&
       /^(?:api|access|private|secret|encryption|signing|auth|ssh|master|account|storage|licen[cs]e|activation|service|deploy)$/.test(

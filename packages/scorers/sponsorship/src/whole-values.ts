@@ -4,7 +4,7 @@ import type { Anchor } from './detector.ts';
 import { tokenBefore, valueAfter } from './value-extent.ts';
 
 /** Values by position, and how many of them were longer than `most` tokens. */
-export interface WholeValues {
+interface WholeValues {
   readonly row: HostArray;
   readonly cut: number;
 }

@@ -9,6 +9,7 @@ const found = (text: string): string[] => detailsOf(tokenise(text, 1)).map(({ va
 
 test.each([
   ['Your order number is 48213976.', ['48213976']],
+  ['The Paris code is: KQXWZPTR.', ['KQXWZPTR']],
   ['ticket #4821 and INC0012345, then PO-2024-113', ['#4821', 'INC0012345', 'PO-2024-113']],
   ['{"content": "{\\"order_id\\": \\"A7-9931\\", \\"total\\": 12.5}"}', ['A7-9931']],
   ['ids: ["48213", "48214"]', ['48213', '48214']],

@@ -1,8 +1,4 @@
-/**
- * `node tools/details.mjs [development | test] [--misses]`: what the detector `details` finds in labelled snippets, by
- * kind: recall of whole values and precision of what is found, with Wilson's 95 % intervals, and what it finds in a
- * novel.
- */
+/** Prints what `details` finds in labelled texts: see `tools/details.mjs`, which names the folder and the novel. */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { detailsOf, semantic, regex, valueAfter } from '@kv/scorers-sponsorship';

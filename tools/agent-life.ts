@@ -1,7 +1,6 @@
 /**
- * `node tools/details.mjs life MODEL [POLICY...] [--conversations 1] [--budgets 384]`: an agent's life of 30 turns with a
- * password in turn 2 and an order number in turn 4, each asked for at the end in words that the model goes on writing,
- * under the full cache and under policies. Screening: a few conversations of one wording.
+ * An agent's life of 30 turns with a password in turn 2 and an order number in turn 4, each asked for at the end in words
+ * that the model goes on writing, under the full cache and under policies: see `tools/details.mjs`. A screening.
  */
 import { loadModel, Sequence } from '@kv/models';
 import { parsePolicy } from '@kv/policies';
