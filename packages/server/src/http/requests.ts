@@ -16,7 +16,7 @@ const DEPTH = 64;
 export const pathOf = ({ url }: Pick<FastifyRequest, 'url'>): string => url.split('?', 1)[0] ?? '';
 
 /** Headers that must be unique: given two, a proxy and this server may disagree about which one counts. */
-const SINGLE = ['host', 'authorization', 'content-type', 'content-length', 'content-encoding'];
+const SINGLE = ['host', 'authorization', 'x-api-key', 'content-type', 'content-length', 'content-encoding'];
 
 /** @throws Refusal for a header that is there twice, or a body in an encoding */
 export function expectHeaders({ raw: { rawHeaders }, headers }: FastifyRequest): void {
@@ -68,7 +68,9 @@ function dropNulls(value: unknown): boolean {
         if (item === null && !schema && !Array.isArray(each)) delete (each as Record<string, unknown>)[field];
         if (typeof item !== 'object' || item === null) continue;
         next.push(item);
-        if (schema || SCHEMAS.has(field)) schemas.add(item);
+        // what a call is given: a list of this name is a conversation
+        const given = field === 'input' && !Array.isArray(item);
+        if (schema || given || SCHEMAS.has(field)) schemas.add(item);
       }
     }
     level = next;
