@@ -106,6 +106,7 @@ const KIND: Readonly<Record<Exclude<Atom['at'], 'event'>, string>> = {
   compact: 'merging',
   cadence: 'cadence',
   wrapSelect: 'sharing',
+  protect: 'protecting',
 };
 /** Returns the kind of a piece, by its atoms. */
 function kindOf({ atoms, from }: Piece): string {
