@@ -174,7 +174,9 @@ export function createServer(options: ServerOptions): Server {
     );
   });
   readJson(app);
-  answerErrors(app, bodyBytes);
+  // every protocol that requests may come in
+  const protocols = [chat, completions, responses(remembered), messages];
+  answerErrors(app, bodyBytes, [...protocols.map(({ path }) => path), '/v1/models']);
 
   for (const [path, { type, text }] of Object.entries(PAGE))
     app.get(path, (_, reply) => reply.headers(PAGE_HEADERS).type(type).send(text));
@@ -207,8 +209,7 @@ export function createServer(options: ServerOptions): Server {
     waitForReader,
     letGo,
   });
-  // every protocol that requests may come in
-  for (const protocol of [chat, completions, responses(remembered), messages])
+  for (const protocol of protocols)
     app.post(protocol.path, routeOf(protocol), (request, reply) => answers.answer(protocol, request, reply));
   app.post(countTokens.path, routeOf(countTokens), async (request, reply) => ({
     input_tokens: await answers.count(countTokens.ask(request.body), request, reply),

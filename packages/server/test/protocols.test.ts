@@ -248,7 +248,7 @@ test('items of /v1/responses and blocks of /v1/messages are the messages that th
           { role: 'user', content: [{ text: user }] },
           ...(thought === undefined
             ? []
-            : [{ type: 'reasoning', content: [{ type: 'reasoning_text', text: thought }] } as const]),
+            : [{ type: 'reasoning' as const, content: [{ type: 'reasoning_text', text: thought }] }]),
           { type: 'message', role: 'assistant', content: [{ text: answer }] },
           ...made.map(
             ({ id, name, input }) =>

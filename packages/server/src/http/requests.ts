@@ -78,10 +78,18 @@ function dropNulls(value: unknown): boolean {
   return true;
 }
 
-/** Makes every error a response with the protocol's error object. */
-export function answerErrors(app: FastifyInstance, bodyBytes: number): void {
+/**
+ * Makes every error a response with the protocol's error object.
+ * @param paths where requests are answered
+ */
+export function answerErrors(app: FastifyInstance, bodyBytes: number, paths: readonly string[]): void {
   app.setNotFoundHandler((request) => {
-    throw new Refusal(`there is nothing at ${request.method} ${pathOf(request).slice(0, 100)}`, { status: 404 });
+    const path = pathOf(request),
+      since = path === '/v1/embeddings' ? ', since it makes no embeddings' : '';
+    throw new Refusal(
+      `there is nothing at ${request.method} ${path.slice(0, 100)}${since}: this server answers at ${paths.join(', ')}`,
+      { status: 404 },
+    );
   });
   app.setErrorHandler<FastifyError>((error, request, reply) => {
     const refusal = refusalFor(error, request, bodyBytes);
