@@ -18,6 +18,9 @@ import { Refusal } from './protocol/refusal.ts';
 import { TextReader } from './protocol/text-reader.ts';
 import { chat } from './protocols/chat/chat.ts';
 import { completions } from './protocols/completions/completions.ts';
+import { countTokens, messages } from './protocols/messages/messages.ts';
+import { responseRoutes, responses } from './protocols/responses/responses.ts';
+import type { Remembered } from './protocols/responses/responses.ts';
 import { Answers } from './http/answers.ts';
 import { goneSignal } from './http/disconnect-signal.ts';
 import { keyCheck } from './http/keys.ts';
@@ -26,6 +29,7 @@ import { PAGE, PAGE_HEADERS } from './http/page.ts';
 import { answerErrors, expectHeaders, pathOf, readJson, refusalFor } from './http/requests.ts';
 import { why, whyRequest } from './http/why.ts';
 import { storeOf } from './run/conversation-folder.ts';
+import { NamedConversations } from './run/named-conversations.ts';
 import { textBytes } from './run/memory-estimate.ts';
 import { Scheduler } from './run/scheduler.ts';
 
@@ -40,9 +44,6 @@ export interface Server {
   /** Current counts: prompts queued, prompts being read, answers being generated. */
   readonly prompts: { readonly waiting: number; readonly reading: number; readonly answering: number };
 }
-
-/** What requests may come in. */
-const PROTOCOLS: readonly Protocol[] = [chat, completions];
 
 /** Bodies up to this many bytes are read without a memory reservation. */
 const FREE = 2 ** 14;
@@ -74,13 +75,13 @@ export function createServer(options: ServerOptions): Server {
     given.log ?? pino.destination(1),
   );
   const metrics = createMetrics((cause) => log.error({ err: cause }, 'a request failed')),
+    store = storeOf(given.conversations),
+    storeFailed = (cause: unknown): void => log.warn({ err: cause }, 'a stored conversation could not be used'),
+    remembered = new NamedConversations<Remembered>(store, storeFailed),
     scheduler = new Scheduler(
       model,
-      { memory, queue, running, part, ahead, readerMs, requestMs, conversations: storeOf(given.conversations) },
-      {
-        ...metrics.observed,
-        storeFailed: (cause) => log.warn({ err: cause }, 'a stored conversation could not be used'),
-      },
+      { memory, queue, running, part, ahead, readerMs, requestMs, conversations: store },
+      { ...metrics.observed, storeFailed },
     ),
     defaults = {
       ...{ policy, budget, block, every, fixed: fixedPolicy, registry: clientRegistry(given.registry) },
@@ -152,8 +153,8 @@ export function createServer(options: ServerOptions): Server {
       reply.raw.once('close', give);
     }
     if (admits) {
-      if (!OPEN.has(pathOf(request)) && !admits(request.headers.authorization))
-        throw new Refusal('a key of this server is expected as Authorization: Bearer KEY', {
+      if (!OPEN.has(pathOf(request)) && !admits(request.headers))
+        throw new Refusal('a key of this server is expected as Authorization: Bearer KEY, or as x-api-key: KEY', {
           status: 401,
           code: 'invalid_api_key',
         });
@@ -174,7 +175,9 @@ export function createServer(options: ServerOptions): Server {
     );
   });
   readJson(app);
-  answerErrors(app, bodyBytes);
+  // every protocol that requests may come in
+  const protocols = [chat, completions, responses(remembered), messages];
+  answerErrors(app, bodyBytes, [...protocols.map(({ path }) => path), '/v1/models']);
 
   for (const [path, { type, text }] of Object.entries(PAGE))
     app.get(path, (_, reply) => reply.headers(PAGE_HEADERS).type(type).send(text));
@@ -209,12 +212,12 @@ export function createServer(options: ServerOptions): Server {
   });
   const reading = { model, name, scheduler, defaults, reader, usual: chatTemplateKwargs, maxPromptTokens, letGo };
   app.post('/v1/kv/why', { schema: { body: whyRequest } }, (request, reply) => why(reading, request, reply));
-  for (const protocol of PROTOCOLS)
-    app.post(
-      protocol.path,
-      { schema: { body: protocol.body }, config: { errorOf: (refusal: Refusal) => protocol.error(refusal) } },
-      (request, reply) => answers.answer(protocol, request, reply),
-    );
+  for (const protocol of protocols)
+    app.post(protocol.path, routeOf(protocol), (request, reply) => answers.answer(protocol, request, reply));
+  app.post(countTokens.path, routeOf(countTokens), async (request, reply) => ({
+    input_tokens: await answers.count(countTokens.ask(request.body), request, reply),
+  }));
+  responseRoutes(app, remembered);
 
   return {
     get memory() {
@@ -259,6 +262,12 @@ function storedAs(model: Model, cache: CacheForm | undefined): Model {
     cacheForm = formOf(cache, { forms, otherwise, headDims: headDims(config) });
   return { ...model, cacheForm, memory: (options) => model.memory({ ...options, form: options?.form ?? cacheForm }) };
 }
+
+/** What a route of a protocol checks, and how it writes its errors. */
+const routeOf = ({ body, error }: Pick<Protocol, 'body' | 'error'>) => ({
+  schema: { body },
+  config: { errorOf: (refusal: Refusal) => error(refusal) },
+});
 
 /** Redacts every string in a JSON log line, messages and stack traces included. */
 const redactedLine =

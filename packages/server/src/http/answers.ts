@@ -45,6 +45,9 @@ interface ReadRequest {
   readonly reader: AnswerShape['reader'];
 }
 
+/** What of a request is its conversation. */
+export type AskedConversation = Pick<Ask, 'model' | 'prompt' | 'tools' | 'toolChoice' | 'names'>;
+
 /** Of answers that may be any text. */
 const NO_SHAPE: AnswerShape = { marks: [], ends: [] };
 
@@ -72,6 +75,7 @@ export class Answers {
       tokenizer,
       policy: sequencePolicy.policy?.label || 'full',
       budget: sequencePolicy.budget,
+      promptTokens: requests.reduce((sum, { ids }) => sum + ids.length, 0),
       protectedTokens: requests.reduce((sum, { ids, protect }) => sum + slotsIn(protect?.(ids) ?? []), 0),
     };
     if (!asked.stream) {
@@ -87,10 +91,22 @@ export class Answers {
     return reply.header('cache-control', 'no-store').type('text/event-stream; charset=utf-8').send(frames);
   }
 
+  /** Counts the tokens of a conversation that nothing answers. @throws Refusal */
+  async count(asked: AskedConversation, request: FastifyRequest, reply: FastifyReply): Promise<number> {
+    const { name, shapes, letGo, maxPromptTokens: tokens } = this.#parts;
+    expectModel(asked.model, name);
+    shapes.expectTools(asked);
+    const bounds = { tokens, of: `the ${tokens} tokens that this server reads of one` },
+      [{ ids }] = await readPrompts(asked, this.#parts, { ...bounds, signal: goneSignal(request, reply) }).finally(() =>
+        letGo(request),
+      );
+    return ids.length;
+  }
+
   /** Reads a request; its prompts are tokenized only after everything else about it was validated. */
   async #read(protocol: Protocol, request: FastifyRequest, reply: FastifyReply): Promise<ReadRequest> {
     const { model, name, scheduler, defaults, limits, maxPromptTokens, shapes, letGo, waitForReader } = this.#parts,
-      { prompt, ...asked } = protocol.ask(request.body);
+      { prompt, ...asked } = await protocol.ask(request.body);
     expectModel(asked.model, name);
     shapes.expectTools(asked);
     const { of: policy, ...sequencePolicy } = sequencePolicyOf(asked, defaults, model),
@@ -108,7 +124,7 @@ export class Answers {
     const { prompts, shape } = await this.#prompts({ prompt, ...asked }, { ...bounds, signal }).finally(() =>
       letGo(request),
     );
-    const schemaBytes = held(asked.tools) + held(asked.form),
+    const schemaBytes = held(asked.tools) + held(asked.form) + held(asked.own),
       { reader, ...shaped } = shape,
       { n, stream: streamed, stop, sampling, logprobs } = asked,
       echoed = prompts.map((read) => (asked.echo ? this.#textOf(read) : ''));

@@ -16,11 +16,16 @@ export function readKeys(text: string, file: string): readonly string[] {
   return keys;
 }
 
-/** Returns a constant-time check of whether an `Authorization` header holds one of the keys. */
-export function keyCheck(keys: readonly string[]): (header: string | undefined) => boolean {
+/** The headers that a key may come in. */
+type KeyHeaders = Readonly<Record<string, string | readonly string[] | undefined>>;
+
+/** Returns a constant-time check of whether `authorization`, or else `x-api-key`, holds one of the keys. */
+export function keyCheck(keys: readonly string[]): (headers: KeyHeaders) => boolean {
   const known = keys.map(digest);
-  return (header = '') => {
-    const sent = digest(/^Bearer +(.*)$/i.exec(header)?.[1] ?? '');
+  return ({ authorization, 'x-api-key': key = '' }) => {
+    const sent = digest(
+      authorization === undefined ? String(key) : (/^Bearer +(.*)$/i.exec(String(authorization))?.[1] ?? ''),
+    );
     return known.reduce((found, key) => timingSafeEqual(key, sent) || found, false);
   };
 }

@@ -16,7 +16,7 @@ const DEPTH = 64;
 export const pathOf = ({ url }: Pick<FastifyRequest, 'url'>): string => url.split('?', 1)[0] ?? '';
 
 /** Headers that must be unique: given two, a proxy and this server may disagree about which one counts. */
-const SINGLE = ['host', 'authorization', 'content-type', 'content-length', 'content-encoding'];
+const SINGLE = ['host', 'authorization', 'x-api-key', 'content-type', 'content-length', 'content-encoding'];
 
 /** @throws Refusal for a header that is there twice, or a body in an encoding */
 export function expectHeaders({ raw: { rawHeaders }, headers }: FastifyRequest): void {
@@ -68,7 +68,9 @@ function dropNulls(value: unknown): boolean {
         if (item === null && !schema && !Array.isArray(each)) delete (each as Record<string, unknown>)[field];
         if (typeof item !== 'object' || item === null) continue;
         next.push(item);
-        if (schema || SCHEMAS.has(field)) schemas.add(item);
+        // what a call is given: a list of this name is a conversation
+        const given = field === 'input' && !Array.isArray(item);
+        if (schema || given || SCHEMAS.has(field)) schemas.add(item);
       }
     }
     level = next;
@@ -76,10 +78,18 @@ function dropNulls(value: unknown): boolean {
   return true;
 }
 
-/** Makes every error a response with the protocol's error object. */
-export function answerErrors(app: FastifyInstance, bodyBytes: number): void {
+/**
+ * Makes every error a response with the protocol's error object.
+ * @param paths where requests are answered
+ */
+export function answerErrors(app: FastifyInstance, bodyBytes: number, paths: readonly string[]): void {
   app.setNotFoundHandler((request) => {
-    throw new Refusal(`there is nothing at ${request.method} ${pathOf(request).slice(0, 100)}`, { status: 404 });
+    const path = pathOf(request),
+      since = path === '/v1/embeddings' ? ', since it makes no embeddings' : '';
+    throw new Refusal(
+      `there is nothing at ${request.method} ${path.slice(0, 100)}${since}: this server answers at ${paths.join(', ')}`,
+      { status: 404 },
+    );
   });
   app.setErrorHandler<FastifyError>((error, request, reply) => {
     const refusal = refusalFor(error, request, bodyBytes);

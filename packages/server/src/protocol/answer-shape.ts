@@ -40,7 +40,7 @@ export class AnswerShapes {
   }
 
   /** Checks tools but for their schemas. @throws Refusal naming what cannot be honoured */
-  expectTools({ tools, toolChoice, names }: Asked): void {
+  expectTools({ tools, toolChoice, names }: Pick<Asked, 'tools' | 'toolChoice' | 'names'>): void {
     if (tools.length > 0 && !this.#tools)
       throw new Refusal(
         `'${names.tools}' is not supported, since the chat template of this model writes no calls in a form that is known here: start the server with one that does (--chat-template FILE)`,

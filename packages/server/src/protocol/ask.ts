@@ -45,6 +45,8 @@ export interface Ask {
   readonly protect?: readonly Protected[] | undefined;
   /** Whether a stream ends with the usage. */
   readonly includeUsage: boolean;
+  /** What the protocol itself needs to write the answer; JSON can hold it. */
+  readonly own?: unknown;
   /** What the client calls fields that are refused after this was read. */
   readonly names: AskNames;
 }

@@ -81,7 +81,10 @@ export const completionLogprobs = (tokenizer: Tokenizer, scored: readonly Scored
 });
 
 /** Returns the `logprobs` object of a chat completion. */
-export const chatLogprobs = (tokenizer: Tokenizer, scored: readonly ScoredToken[]): object => {
+export const chatLogprobs = (
+  tokenizer: Tokenizer,
+  scored: readonly ScoredToken[],
+): { readonly content: readonly object[]; readonly refusal: null } => {
   const one = ({ id, logprob }: { readonly id: number; readonly logprob: number }): object => ({
     token: tokenText(tokenizer, id),
     logprob,

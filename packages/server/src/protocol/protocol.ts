@@ -16,6 +16,8 @@ export interface Answer {
   /** The policy of the caches, as text. */
   readonly policy: string;
   readonly budget: Budget | undefined;
+  /** Tokens of the prompts. */
+  readonly promptTokens: number;
   /** Tokens of the prompts that no eviction drops. */
   readonly protectedTokens: number;
 }
@@ -26,7 +28,7 @@ export interface Protocol {
   /** The schema of a body; a refusal quotes the `description` of the field that does not fit. */
   readonly body: TSchema;
   /** Reads a body that fits the schema. @throws Refusal naming a field that cannot be */
-  ask(body: unknown): Ask;
+  ask(body: unknown): Ask | Promise<Ask>;
   /** Writes a whole answer. @throws Refusal where a job failed */
   whole(answer: Answer): Promise<object>;
   /** Writes an answer as server-sent events; a failure is one more of them. */

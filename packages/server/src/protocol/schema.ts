@@ -20,7 +20,12 @@ export const count = (least: number, description: string, maximum = 2 ** 31 - 1)
 export const flag = Type.Optional(Type.Boolean({ description: 'true or false' }));
 
 /** A field that labels a request for the client and does not affect the answer. */
-const label = Type.Optional(Type.String({ maxLength: LIMITS.label, description: 'a text' }));
+export const label = Type.Optional(Type.String({ maxLength: LIMITS.label, description: 'a text' }));
+
+/** Labels by name. */
+export const labels = Type.Optional(
+  Type.Object({}, { additionalProperties: true, description: 'an object', maxProperties: LIMITS.labels }),
+);
 
 /** An unsupported field, accepted only with these values, which ask for nothing. */
 export const only = (values: readonly unknown[], since: string) =>
@@ -65,9 +70,7 @@ const neutral = {
   user: label,
   safety_identifier: label,
   prompt_cache_key: label,
-  metadata: Type.Optional(
-    Type.Object({}, { additionalProperties: true, description: 'an object', maxProperties: LIMITS.labels }),
-  ),
+  metadata: labels,
   store: only([false], 'answers are not stored'),
   service_tier: only(['auto', 'default'], 'there is one tier'),
   functions: only([[]], 'functions are given as tools'),
@@ -78,18 +81,6 @@ const neutral = {
   cache_prompt: only([true], 'prefixes are reused wherever that changes nothing'),
 } as const;
 
-export const closed = { additionalProperties: false, description: 'an object' };
-
-const protectedText = Type.String({ minLength: 1, maxLength: LIMITS.text, description: 'a text' });
-/** What no eviction may drop. */
-const protectedPart = Type.Unsafe<Protected>({
-  anyOf: [
-    protectedText,
-    Type.Object({ text: protectedText }, closed),
-    { type: 'array', items: { type: 'integer', minimum: 0, maximum: 2 ** 31 - 1 }, minItems: 2, maxItems: 2 },
-  ],
-  description: `${promptRoles.map((role) => `'${role}'`).join(', ')}, a text of at most ${LIMITS.text} characters, { text }, or a range [from, to] of positions`,
-});
 /** Fields that say how tokens are drawn, in the ranges of the library's options or, where it has some, of OpenAI. */
 export const sampling = {
   temperature: Type.Optional(Type.Number({ minimum: 0, maximum: 2, description: 'a number from 0 to 2' })),
@@ -115,6 +106,60 @@ export const sampling = {
       maximum: Number.MAX_SAFE_INTEGER,
       description: 'a whole number',
     }),
+  ),
+};
+export const closed = { additionalProperties: false, description: 'an object' };
+
+/** An object of this type; a refusal of another type quotes the description. */
+export const ofType = (description: string, ...types: readonly string[]) => ({
+  type: 'object',
+  properties: { type: { enum: types, description } },
+  required: ['type'],
+});
+/** Validates an object by its type: one of `type` by `then`, others by `otherwise`. */
+export const byType = (type: string, then: object, otherwise: object) => ({
+  if: ofType('', type),
+  then,
+  else: otherwise,
+});
+
+/** A name of a function or of a schema. */
+export const NAME = Type.String({
+  pattern: '^[a-zA-Z0-9_-]{1,64}$',
+  description: 'a name of at most 64 letters, digits, _ and -',
+});
+
+const protectedText = Type.String({ minLength: 1, maxLength: LIMITS.text, description: 'a text' });
+/** What no eviction may drop. */
+const protectedPart = Type.Unsafe<Protected>({
+  anyOf: [
+    protectedText,
+    Type.Object({ text: protectedText }, closed),
+    { type: 'array', items: { type: 'integer', minimum: 0, maximum: 2 ** 31 - 1 }, minItems: 2, maxItems: 2 },
+  ],
+  description: `${promptRoles.map((role) => `'${role}'`).join(', ')}, a text of at most ${LIMITS.text} characters, { text }, or a range [from, to] of positions`,
+});
+
+/** Fields of this server, of every protocol. */
+export const extensions = {
+  policy: Type.Optional(
+    Type.String({ maxLength: LIMITS.policy, description: 'pieces of the catalogue such as outstandingSentences' }),
+  ),
+  budget: field(POLICY.budget),
+  block: field(POLICY.block),
+  every: field(POLICY.every),
+  kv: Type.Optional(
+    Type.Object(
+      {
+        protect: Type.Optional(
+          Type.Array(protectedPart, {
+            maxItems: LIMITS.protected,
+            description: `up to ${LIMITS.protected} of ${promptRoles.map((role) => `'${role}'`).join(', ')}, texts, { text } and ranges [from, to] of positions`,
+          }),
+        ),
+      },
+      { additionalProperties: false, description: 'an object with protect' },
+    ),
   ),
 };
 
@@ -143,25 +188,7 @@ export const common = {
       { additionalProperties: false, description: 'an object with include_usage' },
     ),
   ),
-  policy: Type.Optional(
-    Type.String({ maxLength: LIMITS.policy, description: 'pieces of the catalogue such as outstandingSentences' }),
-  ),
-  budget: field(POLICY.budget),
-  block: field(POLICY.block),
-  every: field(POLICY.every),
-  kv: Type.Optional(
-    Type.Object(
-      {
-        protect: Type.Optional(
-          Type.Array(protectedPart, {
-            maxItems: LIMITS.protected,
-            description: `up to ${LIMITS.protected} of ${promptRoles.map((role) => `'${role}'`).join(', ')}, texts, { text } and ranges [from, to] of positions`,
-          }),
-        ),
-      },
-      { additionalProperties: false, description: 'an object with protect' },
-    ),
-  ),
+  ...extensions,
 };
 
 /** Fields that requests of both kinds have. */

@@ -27,13 +27,16 @@ export class NamedConversations<T> {
     this.#store?.put(keyOf(id), new TextEncoder().encode(`${id}\n${text}`)).catch(this.#failed);
   }
 
-  /** Returns the conversation of an id. @throws Refusal with 404 if it is not remembered (any more) */
-  async named(id: string): Promise<T> {
+  /**
+   * Returns the conversation of an id. @param param what the client calls the id
+   * @throws Refusal with 404 if it is not remembered (any more)
+   */
+  async named(id: string, param = 'previous_response_id'): Promise<T> {
     const text = this.#texts.get(id) ?? (await this.#stored(id));
     if (text === undefined)
       throw new Refusal(
-        `'previous_response_id' is not known (any more), got ${JSON.stringify(id.slice(0, 80))}: send the whole conversation as 'input' instead, and go on from the id of its answer`,
-        { status: 404, param: 'previous_response_id', code: 'previous_response_not_found' },
+        `'${param}' is not known (any more), got ${JSON.stringify(id.slice(0, 80))}: send the whole conversation as 'input' instead, and go on from the id of its answer`,
+        { status: 404, param, code: 'previous_response_not_found' },
       );
     this.#keep(id, text);
     return JSON.parse(text) as T;

@@ -1,21 +1,7 @@
 import Type from 'typebox';
 import type { Static } from 'typebox';
-import { closed, common, count, flag, LIMITS, only } from '../../protocol/schema.ts';
+import { byType, closed, common, count, flag, LIMITS, NAME, ofType, only } from '../../protocol/schema.ts';
 
-/** An object of this type; a refusal of another type quotes the description. */
-const ofType = (description: string, ...types: readonly string[]) => ({
-  type: 'object',
-  properties: { type: { enum: types, description } },
-  required: ['type'],
-});
-/** Validates an object by its type: one of `type` by `then`, others by `otherwise`. */
-const byType = (type: string, then: object, otherwise: object) => ({ if: ofType('', type), then, else: otherwise });
-
-/** A name of a function or of a schema. */
-const NAME = Type.String({
-  pattern: '^[a-zA-Z0-9_-]{1,64}$',
-  description: 'a name of at most 64 letters, digits, _ and -',
-});
 const fn = Type.Object(
   {
     name: NAME,

@@ -1,0 +1,72 @@
+import type { ChatMessage } from '@kv/models';
+import { Refusal } from '../../protocol/refusal.ts';
+import type { Block, RequestMessage } from './fields.ts';
+
+type Texts = string | readonly { readonly text: string }[];
+const textOf = (given: Texts = ''): string =>
+  typeof given === 'string' ? given : given.map(({ text }) => text).join('');
+
+/** The role that may have each kind of block. */
+const ROLES: Readonly<Partial<Record<Block['type'], RequestMessage['role']>>> = {
+  tool_use: 'assistant',
+  thinking: 'assistant',
+  tool_result: 'user',
+};
+
+/**
+ * Returns the messages of a request in the form that chat templates read: results of calls are messages of their own.
+ * @throws Refusal naming a block that its role does not have, and for messages that end with one of the assistant
+ */
+export function conversationOf(messages: readonly RequestMessage[], system?: Texts): readonly ChatMessage[] {
+  if (messages.at(-1)?.role === 'assistant')
+    throw new Refusal(
+      "'messages' must end with a message of the role 'user', since an answer cannot be begun for the model here",
+      { param: 'messages' },
+    );
+  return [
+    ...(system === undefined ? [] : [{ role: 'system', content: textOf(system) }]),
+    ...messages.flatMap(({ role, content }, i) => {
+      if (typeof content === 'string') return [{ role, content }];
+      for (const [j, { type }] of content.entries())
+        if (ROLES[type] !== undefined && ROLES[type] !== role) {
+          const param = `messages[${i}].content[${j}].type`;
+          throw new Refusal(`'${param}' must be a block of the role '${role}', got '${type}'`, { param });
+        }
+      return role === 'user' ? userMessages(content) : [assistantMessage(content)];
+    }),
+  ];
+}
+
+/** Texts of a user next to one another are one message, each result of a call is one. */
+function userMessages(blocks: readonly Block[]): readonly ChatMessage[] {
+  const messages: ChatMessage[] = [];
+  for (const block of blocks)
+    if (block.type === 'tool_result') {
+      const said = textOf(block.content);
+      messages.push({
+        role: 'tool',
+        content: block.is_error && !/^error\b/i.test(said) ? `Error: ${said}` : said,
+        tool_call_id: block.tool_use_id,
+      });
+    } else if (block.type === 'text') {
+      const before = messages.at(-1);
+      if (before?.role === 'user') messages.splice(-1, 1, { ...before, content: before.content + block.text });
+      else messages.push({ role: 'user', content: block.text });
+    }
+  return messages;
+}
+
+function assistantMessage(blocks: readonly Block[]): ChatMessage {
+  const calls = blocks.flatMap((block) =>
+      block.type === 'tool_use'
+        ? [{ id: block.id, type: 'function', function: { name: block.name, arguments: JSON.stringify(block.input) } }]
+        : [],
+    ),
+    thought = blocks.flatMap((block) => (block.type === 'thinking' ? [block.thinking] : []));
+  return {
+    role: 'assistant',
+    content: blocks.flatMap((block) => (block.type === 'text' ? [block.text] : [])).join(''),
+    ...(thought.length > 0 && { reasoning_content: thought.join('') }),
+    ...(calls.length > 0 && { tool_calls: calls }),
+  };
+}

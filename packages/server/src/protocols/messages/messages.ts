@@ -1,0 +1,187 @@
+import { randomBytes } from 'node:crypto';
+import type { Static } from 'typebox';
+import type { Ask } from '../../protocol/ask.ts';
+import type { Answer, Protocol } from '../../protocol/protocol.ts';
+import { refusalOf } from '../../protocol/refusal.ts';
+import type { Refusal } from '../../protocol/refusal.ts';
+import { readSampling } from '../../protocol/sampling.ts';
+import { gatherSegments, segmentsOf } from '../../protocol/segments.ts';
+import type { Segment } from '../../protocol/segments.ts';
+import { toldOf } from '../../protocol/told.ts';
+import type { FinishReason } from '../../run/answer-event.ts';
+import type { Usage } from '../../run/job.ts';
+import { conversationOf } from './conversation.ts';
+import { countRequest, messagesRequest } from './fields.ts';
+
+type CountRequest = Static<typeof countRequest>;
+type MessagesRequest = CountRequest & Omit<Static<typeof messagesRequest>, keyof CountRequest>;
+
+/** Why an answer ended, as the protocol says it. */
+const STOPS: Readonly<Record<FinishReason, string>> = {
+  stop: 'end_turn',
+  length: 'max_tokens',
+  tool_calls: 'tool_use',
+};
+
+/** Reads what is asked, apart from how it is answered. */
+function conversationAsk(
+  body: CountRequest,
+): Pick<Ask, 'model' | 'prompt' | 'tools' | 'toolChoice' | 'parallel' | 'form' | 'names'> {
+  const { model, messages, system, tools = [], tool_choice: choice, thinking, output_config: output } = body,
+    offset = system === undefined ? 0 : 1,
+    format = output?.format;
+  return {
+    model,
+    prompt: {
+      messages: conversationOf(messages, system),
+      variables: {
+        ...(thinking && { enable_thinking: thinking.type !== 'disabled' }),
+        ...body.chat_template_kwargs,
+      },
+    },
+    tools: tools.map(({ name, description, input_schema: parameters }) => ({
+      ...{ name, parameters },
+      ...(description !== undefined && { description }),
+    })),
+    toolChoice:
+      choice?.type === 'any'
+        ? 'required'
+        : choice?.type === 'tool'
+          ? { name: choice.name ?? '' } // the schema demands it
+          : (choice?.type ?? 'auto'),
+    parallel: choice?.disable_parallel_tool_use !== true,
+    form: format && { kind: 'schema', schema: format.schema },
+    names: {
+      maxNewTokens: 'max_tokens',
+      prompt: 'messages',
+      one: (i) => (i < offset ? 'system' : 'messages'),
+      tools: 'tools',
+      parameters: (i) => `tools[${i}].input_schema`,
+      toolChoice: 'tool_choice',
+      form: 'output_config.format.schema',
+    },
+  };
+}
+
+function ask(body: MessagesRequest): Ask {
+  const { max_tokens, stop_sequences: stop = [], stream = false, policy, budget, block, every, kv } = body;
+  return {
+    ...conversationAsk(body),
+    stream,
+    n: 1,
+    sampling: readSampling(body),
+    stop,
+    maxNewTokens: max_tokens,
+    usualNewTokens: max_tokens,
+    ...{ policy, budget, block, every, protect: kv?.protect },
+    includeUsage: true,
+  };
+}
+
+/** Counts of tokens, by whether a cache held them, and what the caches hold. */
+const usageOf = (answer: Answer, usage: Usage): object => ({
+  input_tokens: usage.promptTokens - usage.tokensReused,
+  cache_creation_input_tokens: 0,
+  cache_read_input_tokens: usage.tokensReused,
+  output_tokens: usage.completionTokens,
+  service_tier: 'standard',
+  kv: toldOf(answer, usage),
+});
+
+/** A segment as a block; what is streamed of it begins empty. */
+function blockOf({ kind, text, call }: Segment): object {
+  if (kind === 'text') return { type: 'text', text };
+  if (kind === 'reasoning') return { type: 'thinking', thinking: text, signature: '' };
+  return { type: 'tool_use', ...call, input: text === '' ? {} : JSON.parse(text) };
+}
+
+/** Whether a segment is a block: a call that the answer ended in is none. */
+const isWhole = ({ kind, complete }: Segment): boolean => kind !== 'call' || complete;
+
+const head = ({ model }: Answer): object => ({
+  id: `msg_${randomBytes(12).toString('hex')}`,
+  type: 'message',
+  role: 'assistant',
+  model,
+});
+const ending = (finish: FinishReason, stopText: string | undefined): object => ({
+  stop_reason: finish === 'stop' && stopText !== undefined ? 'stop_sequence' : STOPS[finish],
+  stop_sequence: stopText ?? null,
+});
+
+const frame = (type: string, data: object = {}): string =>
+  `event: ${type}\ndata: ${JSON.stringify({ type, ...data })}\n\n`;
+const deltaOf = (kind: Segment['kind'], text: string): object =>
+  kind === 'text'
+    ? { type: 'text_delta', text }
+    : kind === 'reasoning'
+      ? { type: 'thinking_delta', thinking: text }
+      : { type: 'input_json_delta', partial_json: text };
+
+/** What kind of error each status is. */
+const ERRORS: Readonly<Record<number, string>> = {
+  401: 'authentication_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  413: 'request_too_large',
+  429: 'rate_limit_error',
+  503: 'overloaded_error',
+};
+const errorOf = ({ status, message }: Refusal): object => ({
+  type: 'error',
+  error: { type: ERRORS[status] ?? (status >= 500 ? 'api_error' : 'invalid_request_error'), message },
+});
+
+/** `POST /v1/messages` of Anthropic. */
+export const messages: Protocol = {
+  path: '/v1/messages',
+  body: messagesRequest,
+  ask: (body) => ask(body as MessagesRequest),
+  async whole(answer) {
+    const { segments, finish, stopText, usage } = await gatherSegments(answer.events);
+    return {
+      ...head(answer),
+      content: segments.filter(isWhole).map(blockOf),
+      ...ending(finish, stopText),
+      usage: usageOf(answer, usage),
+    };
+  },
+  async *frames(answer) {
+    const start = {
+      input_tokens: answer.promptTokens,
+      cache_creation_input_tokens: 0,
+      cache_read_input_tokens: 0,
+      output_tokens: 1,
+    };
+    let ended: object = {};
+    yield frame('message_start', {
+      message: { ...head(answer), content: [], stop_reason: null, stop_sequence: null, usage: start },
+    });
+    yield frame('ping');
+    try {
+      for await (const event of segmentsOf(answer.events))
+        if (event.what === 'usage') yield frame('message_delta', { delta: ended, usage: usageOf(answer, event.usage) });
+        else if (event.what === 'end') ended = ending(event.finish, event.stopText);
+        else {
+          const { index, kind } = event.segment;
+          if (event.what === 'begin')
+            yield frame('content_block_start', { index, content_block: blockOf(event.segment) });
+          else if (event.what === 'close') yield frame('content_block_stop', { index });
+          else if (event.text !== '') yield frame('content_block_delta', { index, delta: deltaOf(kind, event.text) });
+        }
+      yield frame('message_stop');
+    } catch (cause) {
+      const { type: _, ...error } = errorOf(refusalOf(cause)) as { readonly type: string };
+      yield frame('error', error);
+    }
+  },
+  error: errorOf,
+};
+
+/** `POST /v1/messages/count_tokens`: the tokens of a prompt, which nothing answers. */
+export const countTokens = {
+  path: '/v1/messages/count_tokens',
+  body: countRequest,
+  ask: (body: unknown) => conversationAsk(body as CountRequest),
+  error: errorOf,
+};
