@@ -33,7 +33,10 @@ export function turnsOf(
   variables?: TemplateVariables,
 ): ChatTurns {
   const template = chatTemplate?.();
-  if (template) return templateTurns(tokenizer, template, system, variables);
+  if (template) {
+    expectRead(template, variables);
+    return templateTurns(tokenizer, template, system, variables);
+  }
   if (variables) throw new KvError('chatTemplateKwargs', `expected a model with a chat template, got ${name}`);
   return lineTurns(tokenizer, system);
 }

@@ -5,13 +5,8 @@ import { isPlain, isSecretValue, looksNumbered, looksRandom, nameKind } from './
 import type { NameKind } from './name-kind.ts';
 import { tableCells } from './table-cells.ts';
 import { bareValue, matchAt, tokenBefore, valueAfter } from './value-extent.ts';
-import type { Extent } from './value-extent.ts';
+import type { Detail, Extent } from './value-extent.ts';
 
-/** A value found in a text, and what it is worth beside others: secrets most. */
-export interface Detail {
-  readonly value: Extent;
-  readonly worth: number;
-}
 /** Secrets; what the speaker or a tool names; what only looks made up. */
 const SECRET = 1,
   NAMED = 0.8,

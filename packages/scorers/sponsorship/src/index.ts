@@ -1,6 +1,6 @@
 export { allowed } from './allowlist.ts';
 export { details, detailsOf } from './details.ts';
-export type { Detail } from './details.ts';
+export type { Detail } from './value-extent.ts';
 export { detector, finding, matching } from './detector.ts';
 export type { Anchor, Detector, AnchorFinder, MatchFinder, PatternMatch } from './detector.ts';
 export { confidence, DETECTOR_FILE, detectorFile, readDetector } from './detector-file.ts';

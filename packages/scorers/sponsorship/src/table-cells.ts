@@ -1,7 +1,7 @@
 import type { Tokens } from '@kv/core';
-import type { Detail } from './details.ts';
 import { isSecretValue, looksNumbered, nameKind } from './name-kind.ts';
 import type { NameKind } from './name-kind.ts';
+import type { Detail } from './value-extent.ts';
 
 /** A line longer than this is no row of a table. */
 const LONGEST_LINE = 2000;

@@ -3,6 +3,12 @@ import type { Tokens } from '@kv/core';
 /** Characters `[start, end)` of a text. */
 export type Extent = readonly [start: number, end: number];
 
+/** A value found in a text, and what it is worth beside others: secrets most. */
+export interface Detail {
+  readonly value: Extent;
+  readonly worth: number;
+}
+
 /** Longest value in characters. */
 const LONGEST = 4096;
 /** What stands between a key and its value: spaces, the scheme of an HTTP header, marks of emphasis. */

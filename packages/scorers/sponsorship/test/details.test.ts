@@ -26,6 +26,7 @@ test.each([
 });
 test.each([
   'She said that the key was under the mat, and 1848 was a hard year.',
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: a placeholder as files have it
   'password: ${DB_PASSWORD}\ntoken: <your token>\nAPI_KEY=os.environ["API_KEY"]',
   '{"token_type": "Bearer", "max_tokens": 4096, "order": "desc", "code": 404}',
   'The session lasted until 16:30, at 12.5 %, version 2.14.1 on 10.0.0.1',

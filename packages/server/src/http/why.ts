@@ -63,7 +63,7 @@ export async function why(
 ): Promise<Why> {
   const { model, name, scheduler, defaults, maxPromptTokens, letGo } = parts,
     { text, ...conversation } = request.body as WhyRequest,
-    ask = chat.ask(conversation);
+    ask = await chat.ask(conversation);
   expectModel(ask.model, name);
   if (conversation.messages.at(-1)?.role !== 'assistant')
     throw new Refusal("'messages' must end in an answer of the assistant, whose cache is looked at", {
