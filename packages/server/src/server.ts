@@ -211,7 +211,9 @@ export function createServer(options: ServerOptions): Server {
     letGo,
   });
   const reading = { model, name, scheduler, defaults, reader, usual: chatTemplateKwargs, maxPromptTokens, letGo };
-  app.post('/v1/kv/why', { schema: { body: whyRequest } }, (request, reply) => why(reading, request, reply));
+  app.post('/v1/kv/why', { schema: { body: whyRequest } }, (request, reply) =>
+    why(reading, remembered, request, reply),
+  );
   for (const protocol of protocols)
     app.post(protocol.path, routeOf(protocol), (request, reply) => answers.answer(protocol, request, reply));
   app.post(countTokens.path, routeOf(countTokens), async (request, reply) => ({

@@ -107,6 +107,12 @@ test('/v1/responses: a conversation goes on by the id of its last answer, or by 
   expect([text(named), text(referred)]).toEqual([text(whole), text(whole)]);
   expect(named.previous_response_id).toBe(first.id);
   expect(named.usage.input_tokens).toBe(whole.usage.input_tokens);
+  const kept = await by({ input: said, instructions: 'Be brief.', policy: 'streaming(sinks=2)', budget: 12 }),
+    why = await on.post('/v1/kv/why', { response: kept.id, text: 'wide' });
+  expect(why.json).toMatchObject({ object: 'kv.why', found: 1, policy: 'streaming(sinks=2) ∘ topK' });
+  expect(why.json.places[0].kept).toBeLessThan(1);
+  expect((await on.post('/v1/kv/why', { response: 'resp_gone', text: 'wide' })).status).toBe(404);
+  expect((await on.post('/v1/kv/why', { response: kept.id, budget: 8, text: 'wide' })).json.error.param).toBe('budget');
   const got = await fetch(`${on.url}/v1/responses/${first.id}`);
   expect(await got.json()).toEqual(first);
   expect(await (await fetch(`${on.url}/v1/responses/${named.id}/input_items`)).json()).toMatchObject({

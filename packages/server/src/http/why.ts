@@ -8,18 +8,26 @@ import { expectModel, sequencePolicyOf } from '../protocol/request.ts';
 import { closed, common, LIMITS } from '../protocol/schema.ts';
 import { chatRequest } from '../protocols/chat/fields.ts';
 import { chat } from '../protocols/chat/chat.ts';
+import { conversationAsk } from '../protocols/responses/responses.ts';
+import type { Remembered } from '../protocols/responses/responses.ts';
+import type { Ask } from '../protocol/ask.ts';
+import type { NamedConversations } from '../run/named-conversations.ts';
 import type { AnswerParts } from './answers.ts';
 import { goneSignal } from './disconnect-signal.ts';
 
 /** Most places of a text that are told, the last ones, and most tokens of each. */
 const MOST = { places: 16, tokens: 1024 };
 
-/** `POST /v1/kv/why`: a conversation as it was sent to `/v1/chat/completions`, with its last answer, and a text. */
+/**
+ * `POST /v1/kv/why`: a conversation as it was sent to `/v1/chat/completions`, with its last answer, or the id of a response,
+ * and a text.
+ */
 export const whyRequest = Type.Object(
   {
     model: common.model,
     ...{ policy: common.policy, budget: common.budget, block: common.block, every: common.every },
-    messages: chatRequest.properties.messages,
+    messages: Type.Optional(chatRequest.properties.messages),
+    response: Type.Optional(Type.String({ maxLength: LIMITS.name, description: 'the id of a response' })),
     tools: chatRequest.properties.tools,
     chat_template_kwargs: chatRequest.properties.chat_template_kwargs,
     text: Type.String({
@@ -58,17 +66,14 @@ export async function why(
     AnswerParts,
     'model' | 'name' | 'scheduler' | 'defaults' | 'reader' | 'usual' | 'maxPromptTokens' | 'letGo'
   >,
+  remembered: NamedConversations<Remembered>,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<Why> {
   const { model, name, scheduler, defaults, maxPromptTokens, letGo } = parts,
     { text, ...conversation } = request.body as WhyRequest,
-    ask = await chat.ask(conversation);
+    ask = await askOf(conversation, remembered);
   expectModel(ask.model, name);
-  if (conversation.messages.at(-1)?.role !== 'assistant')
-    throw new Refusal("'messages' must end in an answer of the assistant, whose cache is looked at", {
-      param: 'messages',
-    });
   const { of: _, ...sequencePolicy } = sequencePolicyOf(ask, defaults, model),
     limits = {
       tokens: maxPromptTokens,
@@ -79,8 +84,8 @@ export async function why(
     sequence = turns && scheduler.caches.conversations.of(turns, sequencePolicy);
   if (!sequence)
     throw new Refusal(
-      'the cache of this conversation is not in memory: send its next message to /v1/chat/completions, which reads it again, with the same policy, budget, block and every',
-      { status: 404, param: 'messages', code: 'conversation_not_found' },
+      'the cache of this conversation is not in memory: send its next message, with which it is read again, under the same policy, budget, block and every',
+      { status: 404, param: ask.names.prompt, code: 'conversation_not_found' },
     );
   const places = heldPlaces(sequence, text),
     { slots, tokens } = heldOf(sequence);
@@ -97,4 +102,27 @@ export async function why(
     tokens,
     policy: sequence.active.policy.label || 'full',
   };
+}
+
+/** Reads whose cache is looked at. @throws Refusal naming what is missing */
+async function askOf(
+  { response, messages, ...rest }: Omit<WhyRequest, 'text'>,
+  remembered: NamedConversations<Remembered>,
+): Promise<Pick<Ask, 'model' | 'prompt' | 'tools' | 'policy' | 'budget' | 'block' | 'every' | 'names'>> {
+  if ((response === undefined) === (messages === undefined))
+    throw new Refusal("'messages' or 'response' is expected, one of them", { param: 'messages' });
+  if (response === undefined) {
+    if (messages?.at(-1)?.role !== 'assistant')
+      throw new Refusal("'messages' must end in an answer of the assistant, whose cache is looked at", {
+        param: 'messages',
+      });
+    return chat.ask({ ...rest, messages });
+  }
+  const also = Object.keys(rest).find((field) => field !== 'model');
+  if (also !== undefined)
+    throw new Refusal(`'${also}' is expected with 'messages' alone: a response has it`, { param: also });
+  const { conversation, items } = await remembered.named(response, 'response');
+  if (!conversation)
+    throw new Refusal(`'response' must be the id of a response, got that of an item`, { param: 'response' });
+  return { ...conversationAsk(conversation, items), model: rest.model ?? conversation.model };
 }

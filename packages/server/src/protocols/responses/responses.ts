@@ -18,6 +18,19 @@ import { responsesRequest } from './fields.ts';
 import type { InputItem, Item, ResponsesRequest } from './fields.ts';
 import { messagesOf } from './items.ts';
 
+/** What of a request the cache of its conversation depends on, beside its items. */
+type Conversation = {
+  readonly [K in
+    | 'model'
+    | 'instructions'
+    | 'tools'
+    | 'chat_template_kwargs'
+    | 'policy'
+    | 'budget'
+    | 'block'
+    | 'every']?: ResponsesRequest[K] | undefined;
+};
+
 /** What is remembered by the id of a response, and each item of its output by its own. */
 export interface Remembered {
   readonly response?: object;
@@ -25,6 +38,8 @@ export interface Remembered {
   readonly input?: readonly Item[];
   /** All items of the conversation. */
   readonly items: readonly Item[];
+  /** Of a response. */
+  readonly conversation?: Conversation;
 }
 
 /** What a response needs of its request. */
@@ -33,6 +48,7 @@ interface Own {
   readonly items: readonly Item[];
   readonly input: readonly Item[];
   readonly store: boolean;
+  readonly conversation: Conversation;
   /** Fields of the request that the response repeats. */
   readonly echo: object;
 }
@@ -61,10 +77,36 @@ async function itemsOf(
   );
 }
 
+/** What is asked of a conversation. */
+export const conversationAsk = (
+  { model, instructions, tools = [], chat_template_kwargs: variables, policy, budget, block, every }: Conversation,
+  items: readonly Item[],
+): Pick<Ask, 'model' | 'prompt' | 'tools' | 'policy' | 'budget' | 'block' | 'every'> & Pick<Ask, 'names'> => ({
+  model,
+  prompt: {
+    messages: [
+      ...(instructions === undefined ? [] : [{ role: 'system', content: instructions }]),
+      ...messagesOf(items),
+    ],
+    variables,
+  },
+  tools,
+  ...{ policy, budget, block, every },
+  names: {
+    ...NAMES,
+    parameters: (i) => `tools[${i}].parameters`,
+    form: 'text.format.schema',
+    maxNewTokens: 'max_output_tokens',
+    prompt: 'input',
+    one: () => 'input',
+  },
+});
+
 async function ask(body: ResponsesRequest, remembered: NamedConversations<Remembered>): Promise<Ask> {
-  const { model, instructions, previous_response_id: previous, stream = false, store = true } = body,
+  const { model, instructions, previous_response_id: previous, stream = false, store = true, kv } = body,
     { tools = [], tool_choice: choice = 'auto', parallel_tool_calls: parallel = true, text, include = [] } = body,
-    { policy, budget, block, every, kv, max_output_tokens: maxNewTokens, top_logprobs: top } = body,
+    { policy, budget, block, every, max_output_tokens: maxNewTokens, top_logprobs: top } = body,
+    { chat_template_kwargs } = body,
     format = text?.format;
   if (body.input === undefined && previous === undefined)
     throw new Refusal("'input' is expected, got none", { param: 'input' });
@@ -76,6 +118,7 @@ async function ask(body: ResponsesRequest, remembered: NamedConversations<Rememb
       items,
       input,
       store,
+      conversation: { model, instructions, tools, chat_template_kwargs, policy, budget, block, every },
       echo: {
         instructions: instructions ?? null,
         max_output_tokens: maxNewTokens ?? null,
@@ -95,17 +138,9 @@ async function ask(body: ResponsesRequest, remembered: NamedConversations<Rememb
       },
     };
   return {
-    model,
+    ...conversationAsk(own.conversation, items),
     stream,
     n: 1,
-    prompt: {
-      messages: [
-        ...(instructions === undefined ? [] : [{ role: 'system', content: instructions }]),
-        ...messagesOf(items),
-      ],
-      variables: body.chat_template_kwargs,
-    },
-    tools,
     toolChoice: choice,
     parallel,
     form:
@@ -119,17 +154,9 @@ async function ask(body: ResponsesRequest, remembered: NamedConversations<Rememb
     maxNewTokens,
     usualNewTokens: 1024,
     logprobs: top ?? (include.includes('message.output_text.logprobs') ? 0 : undefined),
-    ...{ policy, budget, block, every, protect: kv?.protect },
+    protect: kv?.protect,
     includeUsage: true,
     own,
-    names: {
-      ...NAMES,
-      parameters: (i) => `tools[${i}].parameters`,
-      form: 'text.format.schema',
-      maxNewTokens: 'max_output_tokens',
-      prompt: 'input',
-      one: () => 'input',
-    },
   };
 }
 
@@ -235,11 +262,11 @@ const GROWTH = { text: 'output_text', reasoning: 'reasoning_text', call: 'functi
 export function responses(remembered: NamedConversations<Remembered>): Protocol {
   /** Remembers a response that was asked to be stored. */
   const remember = (answer: Answer, said: object): void => {
-    const { id, items, input, store } = ownOf(answer),
+    const { id, items, input, store, conversation } = ownOf(answer),
       { output } = said as { readonly output: readonly (Item & { readonly id: string })[] };
     if (!store) return;
     for (const item of output) remembered.name(item.id, { items: [item] });
-    remembered.name(id, { response: said, input, items: [...items, ...output] });
+    remembered.name(id, { response: said, input, items: [...items, ...output], conversation });
   };
   return {
     path: '/v1/responses',
