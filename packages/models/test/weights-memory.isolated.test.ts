@@ -54,7 +54,7 @@ test.each([
   const embedded = await loadModel('embedded'),
     { config: base } = embedded,
     ones = new Float32Array(D).fill(1),
-    counted = { largest: how === 'whole' ? 0 : 2 * 2 ** 21, peak: 0, rows: 0, read: 0 };
+    counted = { largest: how === 'whole' ? 0 : 2 * 2 ** 22, peak: 0, rows: 0, read: 0 };
   const counting = (outputs: number, inputs: number): Matrix => {
     counted.rows += outputs;
     if (how === 'by rows') return unread(outputs, inputs, (rows) => void (counted.read += rows));
