@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { Refusal } from '../protocol/refusal.ts';
 import type { ConversationStore } from './conversation-store.ts';
+import { unlessAway } from './steady-store.ts';
 
 /** The most characters of all conversations that are remembered by an id. */
 const MOST = 2 ** 24;
@@ -17,7 +18,7 @@ export class NamedConversations<T> {
   #characters = 0;
 
   constructor(store?: ConversationStore, failed: (cause: unknown) => void = () => {}) {
-    [this.#store, this.#failed] = [store, failed];
+    [this.#store, this.#failed] = [store, unlessAway(failed)];
   }
 
   /** Remembers a conversation, which JSON can hold, by an id. */
