@@ -68,8 +68,7 @@ function start(command, args) {
 }
 
 async function until(what, done, milliseconds = 60_000) {
-  for (const last = Date.now() + milliseconds; Date.now() < last; await sleep(25))
-    if (await done()) return;
+  for (const last = Date.now() + milliseconds; Date.now() < last; await sleep(25)) if (await done()) return;
   throw new Error(`expected ${what}, it did not come`);
 }
 
@@ -78,13 +77,16 @@ async function serve(port, store) {
   const args = ['serve', '--model', 'embedded', '--memory', '512MB', '--port', String(port), '--api-key-file', keys],
     server = start(process.execPath, [bin, ...args, ...(store ? ['--conversations', store] : [])]),
     address = `http://127.0.0.1:${port}`,
-    healthy = () => fetch(`${address}/health`).then(({ ok }) => ok, () => false);
+    healthy = () =>
+      fetch(`${address}/health`).then(
+        ({ ok }) => ok,
+        () => false,
+      );
   await until(`a worker at ${address}`, async () => {
     if (!running.has(server.child)) throw new Error(`a worker ended: ${server.out}`);
     return healthy();
   });
-  const status = async () =>
-    (await fetch(`${address}/status`, { headers: { authorization: `Bearer ${KEY}` } })).json();
+  const status = async () => (await fetch(`${address}/status`, { headers: { authorization: `Bearer ${KEY}` } })).json();
   return { program: server, child: server.child, ended: server.ended, port, address, status };
 }
 
@@ -164,7 +166,7 @@ class Conversation {
 }
 
 /** Failures that clients have seen. */
-let failures = [];
+const failures = [];
 const since = () => failures.splice(0);
 const conversations = () => Array.from({ length: 2 * WAYS.length }, (_, i) => new Conversation(i));
 const each = (all, turn) => Promise.all(all.map(turn));
@@ -175,7 +177,10 @@ let ENDS = [];
 try {
   const { loadModel } = await import('../packages/models/dist/index.js'),
     { config, tokenizer } = await loadModel('embedded');
-  ENDS = [...config.eosIds, ...Array.from({ length: config.vocab }, (_, id) => id).filter((id) => tokenizer.decode([id]).includes('\n'))];
+  ENDS = [
+    ...config.eosIds,
+    ...Array.from({ length: config.vocab }, (_, id) => id).filter((id) => tokenizer.decode([id]).includes('\n')),
+  ];
 
   const alone = await serve(await freePort()),
     expected = conversations();
@@ -186,7 +191,7 @@ try {
   redis = await startRedis();
   const ports = [await freePort(), await freePort()],
     door = await freePort();
-  let workers = await Promise.all(ports.map((port) => serve(port, redis.url)));
+  const workers = await Promise.all(ports.map((port) => serve(port, redis.url)));
   const worker = (at) => workers.findIndex(({ port }) => at.endsWith(`:${port}`));
 
   const example = readFileSync(join(root, 'examples/cluster/nginx.conf'), 'utf8'),
@@ -197,16 +202,34 @@ try {
       .replace('listen 8080', `listen 127.0.0.1:${door}`)
       .replace(/worker-(\d):8080/g, (_, n) => `127.0.0.1:${ports[n - 1]}`)
       .replace('location / {', 'location / {\n      add_header x-worker $upstream_addr;')
-      .replace('http {', `http {\n  access_log off;\n  client_body_temp_path ${folder}/body;\n  proxy_temp_path ${folder}/proxy;\n  fastcgi_temp_path ${folder}/f;\n  uwsgi_temp_path ${folder}/u;\n  scgi_temp_path ${folder}/s;`),
+      .replace(
+        'http {',
+        `http {\n  access_log off;\n  client_body_temp_path ${folder}/body;\n  proxy_temp_path ${folder}/proxy;\n  fastcgi_temp_path ${folder}/f;\n  uwsgi_temp_path ${folder}/u;\n  scgi_temp_path ${folder}/s;`,
+      ),
   );
   const nginxArgs = ['-p', folder, '-c', conf, '-e', join(folder, 'error.log'), '-g', `pid ${folder}/nginx.pid;`],
     tested = spawnSync('nginx', [...nginxArgs, '-t'], { encoding: 'utf8' });
-  check(`nginx takes examples/cluster/nginx.conf${tested.status === 0 ? '' : `: ${tested.stderr}`}`, tested.status === 0);
+  check(
+    `nginx takes examples/cluster/nginx.conf${tested.status === 0 ? '' : `: ${tested.stderr}`}`,
+    tested.status === 0,
+  );
   nginx = start('nginx', [...nginxArgs.slice(0, -1), `${nginxArgs.at(-1)} daemon off;`]);
   const address = `http://127.0.0.1:${door}`;
-  await until('nginx', () => fetch(`${address}/health`).then(({ ok }) => ok, () => false));
+  await until('nginx', () =>
+    fetch(`${address}/health`).then(
+      ({ ok }) => ok,
+      () => false,
+    ),
+  );
 
   const all = conversations();
+  // each worker gets its half: names are tried until nginx sends one there
+  for (const one of all)
+    await until(`a name for ${one.id}`, async () => {
+      one.id = `conversation-${one.first}-${Math.random()}`;
+      const { headers } = await fetch(`${address}/health`, { headers: { 'x-conversation-id': one.id } });
+      return worker(headers.get('x-worker') ?? '') === one.first % 2;
+    });
   /** Whether all turns so far are those of the server that never stopped. */
   const same = (says, of = all) => {
     const other = of.flatMap((one) => {
@@ -214,7 +237,10 @@ try {
         at = one.turns.findIndex((turn, i) => JSON.stringify(turn) !== JSON.stringify(want[i]));
       return at < 0 ? [] : [`${one.id} turn ${at}: ${JSON.stringify(one.turns[at])}, not ${JSON.stringify(want[at])}`];
     });
-    check(`${says}: tokens and counts are those of one server${other.length === 0 ? '' : `\n     ${other.slice(0, 3).join('\n     ')}`}`, other.length === 0);
+    check(
+      `${says}: tokens and counts are those of one server${other.length === 0 ? '' : `\n     ${other.slice(0, 3).join('\n     ')}`}`,
+      other.length === 0,
+    );
   };
 
   await each(all, (one) => one.turn(address));
@@ -241,10 +267,16 @@ try {
       `worker ${victim + 1} was killed in the middle of ${cut.length} answers, which clients asked for again`,
       workers[victim].child.killed && cut.length >= BEGUN,
     );
-    check('they went on at the other', all.every(({ at }) => at.endsWith(`:${ports[1 - victim]}`)));
+    check(
+      'they went on at the other',
+      all.every(({ at }) => at.endsWith(`:${ports[1 - victim]}`)),
+    );
     same('after the kill');
     const { conversations: counts } = await workers[1 - victim].status();
-    check(`its caches came from the store (${counts.loaded} loaded)`, counts.loaded > 0);
+    check(
+      `all of its caches came from the store (${counts.loaded} loaded)`,
+      counts.loaded >= homes.filter((at) => worker(at) === victim).length,
+    );
     workers[victim] = await serve(ports[victim], redis.url);
     // after fail_timeout one request tries the worker, and the others follow
     const home = all.findIndex((_, i) => worker(homes[i]) === victim);
@@ -253,7 +285,10 @@ try {
       return worker(headers.get('x-worker') ?? '') === victim;
     });
     await each(all, (one) => one.turn(address));
-    check('conversations went back to the worker that came back', all.every(({ at }, i) => at === homes[i]) && since().length === 0);
+    check(
+      'conversations went back to the worker that came back',
+      all.every(({ at }, i) => at === homes[i]) && since().length === 0,
+    );
     same('back');
   }
 
@@ -274,17 +309,37 @@ try {
   );
   await workers[0].ended;
   const lost = since();
-  check(`a worker that is told to end ends its answers first (${lost.join(', ') || 'none was cut'})`, told && lost.length === 0);
+  check(
+    `a worker that is told to end ends its answers first (${lost.join(', ') || 'none was cut'})`,
+    told && lost.length === 0,
+  );
   same('after the end');
-  check('eight turns were compared', all.every(({ turns }) => turns.length === TURNS));
+  check(
+    'eight turns were compared',
+    all.every(({ turns }) => turns.length === TURNS),
+  );
 
+  const sent = Number(
+      redis
+        .ask('info', 'stats')
+        .find((line) => line.startsWith('total_net_input_bytes'))
+        ?.split(':')[1],
+    ),
+    answers = all.reduce((sum, { asked }) => sum + asked, 0);
+  console.log(`bytes to Redis: ${(sent / answers / 2 ** 10).toFixed(0)} KiB an answer, of ${answers} answers`);
   await redis.stop();
   const before = workers[1].program.out.split('\n').length;
   const extra = new Conversation(0);
   for (let turn = 0; turn < 3; turn++) await extra.turn(address);
   same('without Redis', [extra]);
-  const lines = workers[1].program.out.split('\n').slice(before - 1).filter((line) => line.includes('could not be used'));
-  check(`without Redis every answer came, and the log has one line of it (${lines.length})`, since().length === 0 && lines.length === 1);
+  const lines = workers[1].program.out
+    .split('\n')
+    .slice(before - 1)
+    .filter((line) => line.includes('could not be used'));
+  check(
+    `without Redis every answer came, and the log has one line of it (${lines.length})`,
+    since().length === 0 && lines.length === 1,
+  );
 } catch (error) {
   check(error instanceof Error ? error.stack : String(error), false);
 } finally {

@@ -32,10 +32,14 @@ export async function redisStore(url: URL, { bytes, seconds }: StoreBounds): Pro
   });
   // errors of ioredis carry the command, with the password or the conversation
   const failure = (cause: unknown): KvError =>
-    new KvError(address, `expected Redis to answer, got ${why ?? (cause instanceof Error ? cause.message : 'nothing')}`);
+    new KvError(
+      address,
+      `expected Redis to answer, got ${why ?? (cause instanceof Error ? cause.message : 'nothing')}`,
+    );
   const refused = client.connect().then(
     () => undefined,
-    (cause: unknown) => (/NOAUTH|WRONGPASS|NOPERM/.test(`${(cause as Error).message} ${why}`) ? failure(cause) : undefined),
+    (cause: unknown) =>
+      /NOAUTH|WRONGPASS|NOPERM/.test(`${(cause as Error).message} ${why}`) ? failure(cause) : undefined,
   );
   const refusal = await Promise.race([refused, sleep(OPENING, undefined, { ref: false })]);
   if (refusal) {

@@ -25,7 +25,9 @@ export function s3Store(url: URL, { bytes }: Pick<StoreBounds, 'bytes'>): Shared
       ...{ accessKeyId, secretAccessKey, region, service: 's3', retries: 0 },
       ...(AWS_SESSION_TOKEN && { sessionToken: AWS_SESSION_TOKEN }),
     }),
-    folder = [pathname, url.host, url.pathname].map((part) => part.replace(/^\/+|\/+$/g, '')).filter((part) => part !== ''),
+    folder = [pathname, url.host, url.pathname]
+      .map((part) => part.replace(/^\/+|\/+$/g, ''))
+      .filter((part) => part !== ''),
     at = `${origin}/${folder.join('/')}`;
   /** Returns the body of an answer, of at most `bytes`; undefined for what is not there, or longer. */
   const ask = async (method: string, key: string, body?: Uint8Array): Promise<Uint8Array | undefined> => {
@@ -43,7 +45,7 @@ export function s3Store(url: URL, { bytes }: Pick<StoreBounds, 'bytes'>): Shared
       const { message, cause: why } = cause as Error & { cause?: NodeJS.ErrnoException };
       throw new KvError(at, `expected an answer, got ${why?.code ?? message}`);
     }
-    throw new KvError(at, `expected the status 200 or 404 of ${method}, got ${status}`);
+    throw new KvError(at, `expected ${method} to succeed, got the status ${status}`);
   };
   return {
     shared: true,

@@ -161,11 +161,7 @@ export class CacheMemory {
    * Releases an answer's reservation; its cache stays as a conversation if `keep` and it fits. Returns what settles once
    * other servers can go on from it, if there are any.
    */
-  releaseAnswer(
-    choice: AnswerChoice,
-    { request, inParts = 0, parent }: Job,
-    keep: boolean,
-  ): Promise<void> | undefined {
+  releaseAnswer(choice: AnswerChoice, { request, inParts = 0, parent }: Job, keep: boolean): Promise<void> | undefined {
     const { sequence, promised } = choice,
       { pool, conversations } = this;
     choice.release();

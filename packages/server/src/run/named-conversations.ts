@@ -21,11 +21,15 @@ export class NamedConversations<T> {
     [this.#store, this.#failed] = [store, unlessAway(failed)];
   }
 
-  /** Remembers a conversation, which JSON can hold, by an id. */
-  name(id: string, conversation: T): void {
+  /**
+   * Remembers a conversation, which JSON can hold, by an id. Returns what settles once other servers know it too, or
+   * their store has failed; undefined where there are none.
+   */
+  name(id: string, conversation: T): Promise<void> | undefined {
     const text = JSON.stringify(conversation);
     this.#keep(id, text);
-    this.#store?.put(keyOf(id), new TextEncoder().encode(`${id}\n${text}`)).catch(this.#failed);
+    const put = this.#store?.put(keyOf(id), new TextEncoder().encode(`${id}\n${text}`)).catch(this.#failed);
+    return this.#store?.shared ? put : undefined;
   }
 
   /** Returns the conversation of an id. @throws Refusal with 404 if it is not remembered (any more) */
