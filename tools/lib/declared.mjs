@@ -11,8 +11,9 @@ const SCHEMAS = `
 import * as engine from './packages/engine/src/options.ts';
 import * as models from './packages/models/src/options.ts';
 import * as server from './packages/server/src/options.ts';
+import * as stores from './packages/stores/src/options.ts';
 export { growthRows } from './tools/lib/model-growth.ts';
-export const schemas = { '@kv/engine': engine, '@kv/models': models, '@kv/server': server };
+export const schemas = { '@kv/engine': engine, '@kv/models': models, '@kv/server': server, '@kv/stores': stores };
 `;
 
 /** Returns the exports of every package with pieces, by package name, core and policies first; from source. */

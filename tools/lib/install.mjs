@@ -16,6 +16,7 @@ const scopes = {
   cli: () => ['--filter', '.', ...pieces()],
   gpu: () => ['--filter', '.', '--filter', '@kv/engine-webgpu...', ...pieces()],
   queue: () => ['--filter', '.', '--filter', '@kv/queue...', ...pieces()],
+  stores: () => ['--filter', '.', '--filter', '@kv/stores...', ...pieces()],
   studies: () => ['--filter', '.', ...running('@kv/studies'), ...pieces()],
   playground: () => ['--filter', '.', '--filter', '@kv/playground...', ...pieces()],
   unit: () =>
@@ -37,7 +38,7 @@ export async function install(scope) {
   rmSync(stamp, { force: true });
   const pnpm = manifest(root).packageManager;
   console.error(
-    `Installing what ${{ all: 'all tests need', unit: 'the unit tests need', cli: 'kv needs', gpu: 'kv needs for --device webgpu', queue: 'kv needs for --queue', studies: 'the studies need', playground: 'the playground needs' }[scope]} (once) with ${pnpm} ...`,
+    `Installing what ${{ all: 'all tests need', unit: 'the unit tests need', cli: 'kv needs', gpu: 'kv needs for --device webgpu', queue: 'kv needs for --queue', stores: 'kv needs for --conversations', studies: 'the studies need', playground: 'the playground needs' }[scope]} (once) with ${pnpm} ...`,
   );
   const { code, output } = await run('npx', [
     '-y',

@@ -43,6 +43,11 @@ export async function prepare(args, scope, name) {
     filters.push('--filter=@kv/queue...');
     process.env.KV_QUEUE ??= join(root, 'packages/queue');
   }
+  if (args.some((arg, i) => /:\/\//.test(arg) && /^--conversations(=|$)/.test(arg.includes('=') ? arg : args[i - 1]))) {
+    await install('stores');
+    filters.push('--filter=@kv/stores...');
+    process.env.KV_STORES ??= join(root, 'packages/stores');
+  }
   const { code, output } = await run('turbo', ['run', 'build', ...filters, '--output-logs=errors-only']);
   if (code !== 0) fail(`${output}${name} could not be built: see above.`, code);
 }

@@ -82,6 +82,7 @@ const blocks = {
       server: ['@kv/server', 'SERVER'],
       limits: ['@kv/server', 'LIMITS'],
       conversations: ['@kv/server', 'CONVERSATIONS'],
+      store: ['@kv/stores', 'STORE'],
     }).map(([name, [from, schema]]) => [
       `options-${name}`,
       (all) =>

@@ -15,6 +15,7 @@ import { checkPolicyNamed, resolvePolicy } from '../policy/resolve-policy.ts';
 import { readText } from '../run/questions.ts';
 import { openKeyFile } from '../serve/key-file.ts';
 import { startLines, warningsOf } from '../serve/start-lines.ts';
+import { sharedStore } from '../stores.ts';
 import { cacheOption, chatTemplateOption, machineOptions, on } from '../shared-options.ts';
 import type { Terminal } from '../terminal.ts';
 import { withModel } from '../with-model.ts';
@@ -38,8 +39,8 @@ export const SERVE = {
   conversations: maybe(
     text(
       '',
-      'a folder',
-      'Where conversations are written after each answer: they go on from there when memory had no room for them, or after a restart.',
+      'a folder or an address',
+      'Where conversations are written after each answer: they go on from there when memory had no room for them, after a restart, or on another machine that shares redis://HOST:PORT or s3://BUCKET (see @kv/stores).',
     ),
     'those that memory has no room for are read again',
   ),
@@ -60,6 +61,8 @@ export const SERVE = {
   ),
   grace: whole(10, 'seconds', 'How long a signal lets answers go on.'),
 };
+/** What begins like an address, not like a folder. */
+const ADDRESS = /^[a-z][a-z0-9+.-]+:\/\//i;
 type ServeOptions = ResolvedOptions<typeof SERVE>;
 
 /** `kv serve`: a server with the OpenAI protocol. Calls `onStop` when a signal stops it as intended. */
@@ -128,6 +131,8 @@ async function listen(
     } = options,
     name = options.name ?? basename(options.model).replace(/\.gguf$/i, '');
   if (name === '') throw new KvError('--name', 'expected a name, since --model ends in none, got none');
+  const store = folder !== undefined && ADDRESS.test(folder) ? await sharedStore(folder, hours, cwd) : undefined,
+    conversations = store ?? (folder === undefined ? undefined : { folder: resolve(cwd, folder), bytes, hours });
   const fixedPolicy = options.fixedPolicy === true,
     server = createServer({
       ...resolved,
@@ -136,7 +141,7 @@ async function listen(
       ...{ budget, block, every, chatTemplateKwargs, protect, memory },
       ...samplingOf(options),
       fixedPolicy,
-      ...(folder !== undefined && { conversations: { folder: resolve(cwd, folder), bytes, hours } }),
+      ...(conversations && { conversations }),
       limits: { queue, running, maxNewTokens, maxPromptTokens },
       log: stderr.isTTY && stdout.isTTY ? warningsOf(stdout) : stdout,
       ...(!unredacted && { redact }),
@@ -155,5 +160,6 @@ async function listen(
     await stopped;
   } finally {
     await server.close(1000 * grace);
+    store?.close();
   }
 }

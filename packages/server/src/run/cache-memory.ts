@@ -157,20 +157,24 @@ export class CacheMemory {
     delete job.sequence;
   }
 
-  /** Releases an answer's reservation; its cache stays as a conversation if `keep` and it fits. */
-  releaseAnswer(choice: AnswerChoice, { request, inParts = 0, parent }: Job, keep: boolean): void {
+  /**
+   * Releases an answer's reservation; its cache stays as a conversation if `keep` and it fits. Returns what settles once
+   * other servers can go on from it, if there are any.
+   */
+  releaseAnswer(choice: AnswerChoice, { request, inParts = 0, parent }: Job, keep: boolean): Promise<void> | undefined {
     const { sequence, promised } = choice,
       { pool, conversations } = this;
     choice.release();
     pool.give(promised);
     if (!keep || sequence.memory.ledger.allocated > pool.free) {
       sequence.destroy();
-      return;
+      return undefined;
     }
     const end = choice.end(request.turns?.tails ?? []),
       cache = { sequence, inParts, ...(end ?? { unread: [], tail: '' }) };
-    conversations.keep(cache, request, end && choice.text, parent);
+    const stored = conversations.keep(cache, request, end && choice.text, parent);
     conversations.shrink(pool.free);
     pool.note();
+    return stored;
   }
 }

@@ -7,10 +7,12 @@ import { settleOwn } from '@kv/core/engine';
 import { CONVERSATIONS } from '../options.ts';
 import type { ConversationsFolder } from '../options.ts';
 import type { ConversationStore } from './conversation-store.ts';
+import { SteadyStore } from './steady-store.ts';
 
 /** Returns what an option names: a store, or a folder, which is made. @throws KvError for neither, or no such folder */
 export function storeOf(given: ConversationsFolder | ConversationStore | undefined): ConversationStore | undefined {
-  if (!given || 'get' in given) return given;
+  if (!given) return undefined;
+  if ('get' in given) return new SteadyStore(given);
   const { folder, bytes, hours } = settleOwn('conversations', CONVERSATIONS, given);
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 });

@@ -8,6 +8,8 @@ export interface ConversationStore {
   get(key: string): Promise<Uint8Array | undefined>;
   put(key: string, bytes: Uint8Array): Promise<void>;
   delete(key: string): Promise<void>;
+  /** Whether other servers read it too: an answer then ends once its conversation is here, or could not be put here. */
+  readonly shared?: boolean;
   /** Bytes and entries that it holds; absent where it does not know. */
-  readonly held?: { readonly bytes: number; readonly entries: number };
+  readonly held?: { readonly bytes: number; readonly entries: number } | undefined;
 }

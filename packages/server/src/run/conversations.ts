@@ -6,6 +6,7 @@ import type { ConversationStore } from './conversation-store.ts';
 import type { ConversationStart, ConversationTurns } from './conversation-turns.ts';
 import { loadConversation, saveConversation, seal, type ConversationCache } from './saved-conversation.ts';
 import type { SequencePolicy } from './sequence-policy.ts';
+import { unlessAway } from './steady-store.ts';
 
 /** A conversation after one of its answers, within a cache that may go further. */
 export interface ConversationState extends Pick<ConversationCache, 'unread' | 'tail'> {
@@ -85,8 +86,8 @@ export class Conversations {
   readonly #named = new Map<string, ConversationState>();
   /** Numbers of tokens after which conversations given as ids end, by policy. */
   readonly #ends = new Map<string, Map<number, number>>();
-  /** What is not written yet. */
-  readonly #unwritten = new Set<KeptConversation>();
+  /** What is not written yet, and who waits for it. */
+  readonly #unwritten = new Map<KeptConversation, () => void>();
   /** Files on their way to the store, by name. */
   readonly #writing = new Map<string, Uint8Array>();
   #puts: Promise<unknown> = Promise.resolve();
@@ -96,9 +97,10 @@ export class Conversations {
   /** @param failed is told of a store that fails, and of damaged files */
   constructor(model: Model, store: ConversationStore | undefined, failed: (cause: unknown) => void = () => {}) {
     [this.#model, this.#store] = [model, store];
+    const tell = unlessAway(failed);
     this.#failed = (cause) => {
       this.counts.failed++;
-      failed(cause);
+      tell(cause);
     };
   }
 
@@ -215,13 +217,14 @@ export class Conversations {
    * cut back to it.
    * @param parent the one at whose end it began
    * @param text of the answer; absent where the cache holds another
+   * @returns what settles once a store that others read has it, or nothing will put it there
    */
   keep(
     cache: Omit<ConversationCache, 'before'>,
     request: ConversationRequest,
     text: string | undefined,
     parent?: KeptConversation,
-  ): void {
+  ): Promise<void> | undefined {
     cache.sequence.forgetLogits();
     const { turns, sequencePolicy } = request,
       key = keyOf(this.#model, sequencePolicy),
@@ -233,13 +236,16 @@ export class Conversations {
       kept = this.#add({ ...cache, before: parent?.names ?? [] }, names, turns ? undefined : { key, at: fed.length });
     // of a policy that evicts, events count what was generated, which a cut copy has lost
     if (!sequencePolicy.policy?.evicts) for (const each of parent ? [...same, parent] : same) this.#adopt(kept, each);
-    if (turns && this.#store && kept.names.length > 0 && isStorable(sequencePolicy)) this.#unwritten.add(kept);
-    if (!parent) return;
-    for (const name of parent.before) {
+    const written =
+      turns && this.#store && kept.names.length > 0 && isStorable(sequencePolicy)
+        ? new Promise<void>((resolve) => this.#unwritten.set(kept, resolve))
+        : undefined;
+    for (const name of parent?.before ?? []) {
       const { kept: earlier } = this.#named.get(name) ?? {};
       if (earlier?.names.includes(name)) this.#drop(earlier);
       if (isStorable(sequencePolicy)) this.#store?.delete(name).catch(this.#failed);
     }
+    return this.#store?.shared ? written : undefined;
   }
 
   /** Returns the digests of an answer; none where it cannot be read. */
@@ -274,7 +280,7 @@ export class Conversations {
 
   /** Copies what is not written yet, and begins to write the copies; `all` waits for room to write. */
   async write(all = false): Promise<void> {
-    for (const kept of this.#unwritten) {
+    for (const [kept, written] of this.#unwritten) {
       if (this.#writingBytes > 0 && this.#writingBytes + kept.bytes > WRITING) {
         if (!all) return;
         await this.#puts;
@@ -282,9 +288,10 @@ export class Conversations {
       this.#unwritten.delete(kept);
       try {
         const file = await saveConversation(kept.names, kept);
-        this.#puts = Promise.allSettled([this.#puts, this.#put(kept.names, file)]);
+        this.#puts = Promise.allSettled([this.#puts, this.#put(kept.names, file).then(written)]);
       } catch (cause) {
         this.#failed(cause);
+        written();
       }
     }
     if (all) await this.#puts;
@@ -351,6 +358,7 @@ export class Conversations {
   #forget(kept: KeptConversation): void {
     kept.gone = true;
     this.#kept.delete(kept);
+    this.#unwritten.get(kept)?.();
     this.#unwritten.delete(kept);
     this.#bytes -= kept.bytes;
     this.#count(kept.end, -1);

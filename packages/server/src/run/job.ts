@@ -77,6 +77,8 @@ export interface Job {
   length?: number;
   /** First tokens of its sequence that were read in whole parts. */
   inParts?: number;
+  /** Settles once other servers can go on from its answers that have ended; absent where there are none. */
+  stored?: Promise<unknown> | undefined;
   reading?: AsyncGenerator<number, void>;
   usage?: Usage;
   choices: AnswerChoice[];

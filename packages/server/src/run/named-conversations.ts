@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { Refusal } from '../protocol/refusal.ts';
 import type { ConversationStore } from './conversation-store.ts';
+import { unlessAway } from './steady-store.ts';
 
 /** The most characters of all conversations that are remembered by an id. */
 const MOST = 2 ** 24;
@@ -17,14 +18,18 @@ export class NamedConversations<T> {
   #characters = 0;
 
   constructor(store?: ConversationStore, failed: (cause: unknown) => void = () => {}) {
-    [this.#store, this.#failed] = [store, failed];
+    [this.#store, this.#failed] = [store, unlessAway(failed)];
   }
 
-  /** Remembers a conversation, which JSON can hold, by an id. */
-  name(id: string, conversation: T): void {
+  /**
+   * Remembers a conversation, which JSON can hold, by an id. Returns what settles once other servers know it too, or
+   * their store has failed; undefined where there are none.
+   */
+  name(id: string, conversation: T): Promise<void> | undefined {
     const text = JSON.stringify(conversation);
     this.#keep(id, text);
-    this.#store?.put(keyOf(id), new TextEncoder().encode(`${id}\n${text}`)).catch(this.#failed);
+    const put = this.#store?.put(keyOf(id), new TextEncoder().encode(`${id}\n${text}`)).catch(this.#failed);
+    return this.#store?.shared ? put : undefined;
   }
 
   /**

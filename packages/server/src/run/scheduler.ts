@@ -334,7 +334,9 @@ export class Scheduler {
     this.#jobs.remove(job);
     job.ended = true;
     this.#observer.ended?.(usage);
-    job.events.push({ job: job.index, what: 'end', usage });
+    const end = (): void => job.events.push({ job: job.index, what: 'end', usage });
+    if (job.stored) void job.stored.then(end);
+    else end();
   }
 
   /** Ends a choice: counts its kept slots and releases its reservation. */
@@ -356,7 +358,8 @@ export class Scheduler {
       usage.tokensDropped += tokens.dropped;
     }
     job.choices = job.choices.filter((other) => other !== choice);
-    this.caches.releaseAnswer(choice, job, keep);
+    const stored = this.caches.releaseAnswer(choice, job, keep);
+    if (stored) job.stored = Promise.all([job.stored, stored]);
   }
 
   /** Whether its reader keeps up; drops one that lags longer than `readerMs`. */
