@@ -18,18 +18,29 @@ export const PROBES = 8;
 export const ANSWER = 28,
   CALL = 48;
 
-/** Turns of the traces of a cycle: of each number the three domains in turn. */
-const CYCLE = [30, 30, 60, 30, 30, 60, 30, 120, 30, 200];
+/** Turns of the traces of a cycle, whose length shares no factor with the number of domains. */
+const CYCLE = [30, 30, 30, 30, 30, 60, 30, 30, 200, 30, 30, 60, 30, 30, 120, 30];
 /** Trace i of a set; those of the set `confirm` were never run before the plan was committed. */
 export const traceOf = (set, i) => ({
   domain: agentDomains[i % agentDomains.length],
-  turns: CYCLE[Math.floor(i / agentDomains.length) % CYCLE.length],
+  turns: CYCLE[i % CYCLE.length],
   seed: `${set}/${i}`,
 });
 
 /** Returns the tokens of each turn, of which the first begins the sequence. */
-export const turnsOf = (encode, { turns }) =>
-  turns.map(({ user, rest }, t) => encode(user + rest, { special: t === 0 }).ids);
+export const turnsOf = (encode, trace) => encodedTurns(encode, trace).map(({ ids }) => ids);
+const encodedTurns = (encode, { turns }) => turns.map(({ user, rest }, t) => encode(user + rest, { special: t === 0 }));
+
+/** Returns the positions of the tokens of each fact's value. */
+export function positionsOf(encode, trace) {
+  const parts = encodedTurns(encode, trace);
+  return trace.facts.map(({ turn, value }) => {
+    const before = parts.slice(0, turn).reduce((sum, { ids }) => sum + ids.length, 0),
+      from = (trace.turns[turn].user + trace.turns[turn].rest).indexOf(value),
+      to = from + value.length;
+    return parts[turn].offsets.flatMap(([start, end], at) => (start < to && end > from ? [before + at] : []));
+  });
+}
 
 /** Numbers of the turns whose call is predicted, and what is asked: the user's line and the beginning of a call. */
 export function probesOf({ turns }) {

@@ -1,7 +1,7 @@
 // npm run -s study -- agents/llama-cpp LLAMA.jsonl --model MODEL.gguf [--set confirm] [--traces 200] [--until 06:10]
 // llama.cpp's own answer to a full context on the same traces: node-llama-cpp with a context of as many slots as each
-// budget, which shifts (its default strategy) or stops, beside a context that holds everything. Goes on where the file
-// ends.
+// budget, which shifts (its default strategy), and the turn at which one that does not shift would stop, beside a context
+// that holds everything. Goes on where the file ends.
 import { appendFileSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -27,11 +27,6 @@ const llama = await getLlama({ gpu: false, build: 'never', logLevel: 'error' }),
   scratch = mkdtempSync(join(tmpdir(), 'kv-agents-')),
   state = join(scratch, 'state');
 
-class Full extends Error {}
-const stop = () => {
-  throw new Full();
-};
-
 /** Returns the greedy text after these ids, up to a line break; the sequence is then as before. */
 async function said(sequence, ids, most) {
   await sequence.saveStateToFile(state);
@@ -45,10 +40,16 @@ async function said(sequence, ids, most) {
   return tokenizer.decode(tokens).split('\n')[0];
 }
 
+/** How many turns fit a context of so many slots: where one that does not shift stops. */
+function readWithin(parts, slots) {
+  let tokens = 0;
+  return parts.findIndex(({ length }) => (tokens += length) > slots);
+}
+
 /** Reads a trace in a context of so many slots, and asks. */
-async function cell(trace, parts, slots, contextShift) {
+async function cell(trace, parts, slots) {
   const context = await peer.createContext({ contextSize: slots, batchSize: 512, threads: 1 }),
-    sequence = context.getSequence(contextShift && { contextShift }),
+    sequence = context.getSequence(),
     probes = probesOf(trace),
     calls = [],
     ms = [];
@@ -65,9 +66,6 @@ async function cell(trace, parts, slots, contextShift) {
       answers.push({ kind: fact.kind, wording: fact.wording, text, right: saysFact(fact, text) });
     }
     return { slots, answers, calls, ms: Math.round((10 * ms.reduce((sum, x) => sum + x, 0)) / ms.length) / 10 };
-  } catch (error) {
-    if (!(error instanceof Full)) throw error;
-    return { slots, stopped: ms.length };
   } finally {
     await context.dispose();
   }
@@ -85,8 +83,7 @@ for (let i = 0; i < options.traces && Date.now() < end; i++) {
     cells = [{ name: 'whole context', ...(await cell(trace, parts, tokens + 64)) }];
   for (const share of SHARES) {
     const slots = Math.round(share * tokens);
-    cells.push({ name: 'shift', share, ...(await cell(trace, parts, slots)) });
-    cells.push({ name: 'stop', share, ...(await cell(trace, parts, slots, { strategy: stop })) });
+    cells.push({ name: 'shift', share, stops: readWithin(parts, slots), ...(await cell(trace, parts, slots)) });
   }
   appendFileSync(results, `${JSON.stringify({ i, domain: of.domain, turns: of.turns, tokens, cells })}\n`);
   console.log(new Date().toISOString().slice(11, 19), i, of.domain, of.turns, tokens);

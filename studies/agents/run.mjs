@@ -7,7 +7,7 @@ import { parsePolicy } from '@kv/policies';
 import { AGENT_CALL, agentTrace, saysFact } from '@kv/tasks';
 import { commandLine } from '../../bench/lib/command-line.mjs';
 import { byWorkers, linesOf, using } from '../lib/prompts-by-workers.mjs';
-import { ANSWER, BLOCK, CALL, POLICIES, probesOf, SHARES, traceOf, turnsOf } from './cells.mjs';
+import { ANSWER, BLOCK, CALL, POLICIES, positionsOf, probesOf, SHARES, traceOf, turnsOf } from './cells.mjs';
 
 const { path: results, ...options } = commandLine(
   { model: undefined, set: 'confirm', traces: 200, workers: 2, until: '23:59' },
@@ -32,10 +32,11 @@ function argMax(row) {
 
 /** What is asked of a trace: at which turn's beginning, in which ids. */
 function askedOf(encode, trace) {
-  const plain = (text) => encode(text, { special: false }).ids;
+  const plain = (text) => encode(text, { special: false }).ids,
+    places = positionsOf(encode, trace);
   return {
     probes: probesOf(trace).map((turn) => ({ turn, ids: plain(trace.turns[turn].user + AGENT_CALL) })),
-    facts: trace.facts.map((fact) => ({ ...fact, ids: plain(fact.question) })),
+    facts: trace.facts.map((fact, f) => ({ ...fact, ids: plain(fact.question), positions: places[f] })),
   };
 }
 
@@ -78,12 +79,17 @@ async function cell(model, { parts, asked, calls }, { policy, slots }) {
       ms.push(performance.now() - started);
       bytes.push(sequence.memory.cache.liveBytes);
     }
-    const answers = [];
+    const answers = [],
+      rows = sequence
+        .kept()
+        .flat()
+        .map((row) => new Set(row));
     for (const fact of asked.facts)
       await using(sequence.fork(), async (copy) => {
         await copy.append(fact.ids);
         const { text } = await greedy(copy, ANSWER);
-        answers.push({ kind: fact.kind, wording: fact.wording, text, right: saysFact(fact, text) });
+        const held = rows.filter((row) => fact.positions.every((p) => row.has(p))).length / rows.length;
+        answers.push({ ...{ kind: fact.kind, wording: fact.wording, text }, right: saysFact(fact, text), held });
       });
     return {
       answers,
