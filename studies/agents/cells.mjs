@@ -13,7 +13,7 @@ export const SHARES = [0.12, 0.25, 0.5];
 /** Tokens that are read between two events; a turn's end is one too. */
 export const BLOCK = 128;
 /** Turns whose next call is compared, evenly among those with a call after the facts. */
-export const PROBES = 8;
+const PROBES = 8;
 /** Longest answer about a fact, and longest tool call, in tokens. */
 export const ANSWER = 28,
   CALL = 48;
