@@ -26,3 +26,7 @@ export type { Problem } from './problem.ts';
 export { generateProblems, generatedProblem, generatedTasks } from './generated.ts';
 export type { GeneratedOptions, GeneratedTask } from './generated.ts';
 export { TOPICS } from './topics.ts';
+export { AGENT_CALL, agentDomains, agentTrace, saysFact } from './generators/agents/trace.ts';
+export type { AgentFact, AgentTrace, AgentTraceOptions, AgentTurn } from './generators/agents/trace.ts';
+export type { AgentDomain } from './generators/agents/domains.ts';
+export type { AgentFactKind } from './generators/agents/facts.ts';
