@@ -260,13 +260,15 @@ const GROWTH = { text: 'output_text', reasoning: 'reasoning_text', call: 'functi
  * @param remembered conversations by the ids of their responses
  */
 export function responses(remembered: NamedConversations<Remembered>): Protocol {
-  /** Remembers a response that was asked to be stored. */
-  const remember = (answer: Answer, said: object): void => {
+  /** Remembers a response that was asked to be stored; by then a shared store has it. */
+  const remember = async (answer: Answer, said: object): Promise<void> => {
     const { id, items, input, store, conversation } = ownOf(answer),
       { output } = said as { readonly output: readonly (Item & { readonly id: string })[] };
     if (!store) return;
-    for (const item of output) remembered.name(item.id, { items: [item] });
-    remembered.name(id, { response: said, input, items: [...items, ...output], conversation });
+    await Promise.all([
+      ...output.map((item) => remembered.name(item.id, { items: [item] })),
+      remembered.name(id, { response: said, input, items: [...items, ...output], conversation }),
+    ]);
   };
   return {
     path: '/v1/responses',
@@ -275,7 +277,7 @@ export function responses(remembered: NamedConversations<Remembered>): Protocol 
     async whole(answer) {
       const at = Math.floor(Date.now() / 1000),
         said = finished(answer, at, { ...(await gatherSegments(answer.events)), output: new Output(answer) });
-      remember(answer, said);
+      await remember(answer, said);
       return said;
     },
     async *frames(answer) {
@@ -295,7 +297,7 @@ export function responses(remembered: NamedConversations<Remembered>): Protocol 
           if (event.what === 'usage') {
             const said = finished(answer, at, { segments, finish, usage: event.usage, output }),
               { status } = said as { readonly status: string };
-            remember(answer, said);
+            await remember(answer, said);
             yield frames.write(`response.${status}`, { response: said });
             continue;
           }
