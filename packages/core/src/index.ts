@@ -9,7 +9,7 @@ export type {
   DraftSelection,
   ForcedEnds,
   FreezeHook,
-  Span,
+  PositionSpan,
   BudgetPlan,
   Step,
   Units,

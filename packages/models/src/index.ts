@@ -93,7 +93,7 @@ export type {
   PrefillPartsOptions,
   PrefixOptions,
   PrefixStore,
-  Protected,
+  ProtectedPart,
   Report,
   RunningModel,
   Runtime,

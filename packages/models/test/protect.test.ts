@@ -1,16 +1,16 @@
 import { compose, protect, selector } from '@kv/core';
 import { compile } from '@kv/core/engine';
-import type { AnyPiece, Policy, Span } from '@kv/core';
+import type { AnyPiece, Policy, PositionSpan } from '@kv/core';
 import { policy as policyOf, policyNames } from '@kv/policies';
 import { knorm } from '@kv/scorers-knorm';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { Chat, generate, loadCache, loadModel, saveCache, Sequence } from '../src/index.ts';
 import type { Model } from '../src/index.ts';
-import { placesOf, protectedSpans, type Protected } from '@kv/engine';
+import { placesOf, protectedSpans, type ProtectedPart } from '@kv/engine';
 
 const TEXT =
-  'You answer shortly. The wide river was wide. The code is: XK7M9P2Q. He said that the boat was old, and the river cold. And on it went, day after day, to the sea. Nobody knew the code. The code is:';
+  'You answer shortly. The wide river was wide. The code is: XK7M9P2Q. He said that the boat was old, and the river cold. And on it went, day after day, to the sea. No one knew the code. The code is:';
 let model: Model, ids: readonly number[];
 beforeAll(async () => {
   model = await loadModel('embedded');
@@ -19,7 +19,7 @@ beforeAll(async () => {
 
 /** The policies of the catalogue that evict and need no file of their own; CrystalCache forces more than these budgets. */
 const evicting = policyNames.filter((name) => !name.startsWith('crystalcache') && compile(policyOf(name)).evicts);
-const keptAll = (kept: readonly (readonly (readonly number[])[])[], spans: readonly Span[]): boolean =>
+const keptAll = (kept: readonly (readonly (readonly number[])[])[], spans: readonly PositionSpan[]): boolean =>
   spans.every(([from, to]) =>
     kept.every((heads) =>
       heads.every((row) => Array.from({ length: to - from }, (_, i) => from + i).every((p) => row.includes(p))),
@@ -28,7 +28,7 @@ const keptAll = (kept: readonly (readonly (readonly number[])[])[], spans: reado
 
 interface Life {
   readonly name: string;
-  readonly spans: readonly Span[];
+  readonly spans: readonly PositionSpan[];
   readonly budget: number;
   readonly block: number | undefined;
   readonly every: number;
@@ -38,7 +38,7 @@ interface Life {
 const lives: fc.Arbitrary<Life> = fc.record({
   name: fc.constantFrom(...evicting),
   spans: fc.array(
-    fc.tuple(fc.nat(45), fc.integer({ min: 1, max: 4 })).map(([from, n]): Span => [from, from + n]),
+    fc.tuple(fc.nat(45), fc.integer({ min: 1, max: 4 })).map(([from, n]): PositionSpan => [from, from + n]),
     { minLength: 1, maxLength: 3 },
   ),
   budget: fc.constant(68),
@@ -119,7 +119,7 @@ describe('protected positions', () => {
   });
 
   test('stay protected under a later policy, in a fork, and in a saved cache', async () => {
-    const spans: readonly Span[] = [[20, 30]],
+    const spans: readonly PositionSpan[] = [[20, 30]],
       sequence = new Sequence(model);
     sequence.protect(spans);
     await sequence.prefill(ids, { policy: policyOf('knorm'), budget: 40 });
@@ -141,7 +141,7 @@ describe('a chat', () => {
         ...{ system: 'Be short.', policy: 'streaming(sinks=1)', budget: 48, maxNewTokens: 3 },
         protect: ['system', 'first-user', 'ORDER 48213976'],
       }),
-      spans: Span[] = [];
+      spans: PositionSpan[] = [];
     for (let turn = 0; turn < 5; turn++) {
       await chat.send(turn === 2 ? 'My number is ORDER 48213976, not ORDER.' : `The river was wide, ${turn}.`);
       if (turn === 3) await chat.retain('knorm', 44);
@@ -171,7 +171,7 @@ describe('a chat', () => {
 });
 
 describe('what is protected', () => {
-  const place = (protect: readonly Protected[]): readonly string[] => {
+  const place = (protect: readonly ProtectedPart[]): readonly string[] => {
     const text = model.tokenizer;
     return protectedSpans(protect, { ids, tokenizer: text }).map(([from, to]) => text.decode(ids.slice(from, to)));
   };

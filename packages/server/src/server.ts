@@ -20,7 +20,7 @@ import { chat } from './protocols/chat/chat.ts';
 import { completions } from './protocols/completions/completions.ts';
 import { countTokens, messages } from './protocols/messages/messages.ts';
 import { responseRoutes, responses } from './protocols/responses/responses.ts';
-import type { Remembered } from './protocols/responses/responses.ts';
+import type { ResponseRecord } from './protocols/responses/responses.ts';
 import { Answers } from './http/answers.ts';
 import { goneSignal } from './http/disconnect-signal.ts';
 import { keyCheck } from './http/keys.ts';
@@ -77,7 +77,7 @@ export function createServer(options: ServerOptions): Server {
   const metrics = createMetrics((cause) => log.error({ err: cause }, 'a request failed')),
     store = storeOf(given.conversations),
     storeFailed = (cause: unknown): void => log.warn({ err: cause }, 'a stored conversation could not be used'),
-    remembered = new NamedConversations<Remembered>(store, storeFailed),
+    remembered = new NamedConversations<ResponseRecord>(store, storeFailed),
     scheduler = new Scheduler(
       model,
       { memory, queue, running, part, ahead, readerMs, requestMs, conversations: store },

@@ -452,7 +452,7 @@ test('whatever is retried, edited or branched, each answer is that of its own tu
   expect(continued).toBeGreaterThan(5);
 });
 
-test('an agent reads the results of its calls alone, however its client writes the calls anew', async () => {
+test('an agent reads the results of its calls alone, however its client writes the calls again', async () => {
   const chatTemplate = readFileSync(new URL('../../model-testing/fixtures/hermes.jinja', import.meta.url), 'utf8'),
     model = await loadModel('embedded', { chatTemplate }),
     on = await serve({ model }),

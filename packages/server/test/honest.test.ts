@@ -3,7 +3,7 @@ import { frames, serve } from './serve.ts';
 import type { Serving } from './serve.ts';
 
 const text =
-    'The wide river was wide. The code is: XK7M9P2Q. He said that the boat was old, and the river cold. And on it went, day after day, to the sea. Nobody knew the code. The code is:',
+    'The wide river was wide. The code is: XK7M9P2Q. He said that the boat was old, and the river cold. And on it went, day after day, to the sea. No one knew the code. The code is:',
   messages = [
     { role: 'system', content: 'You answer in one word, and never more than that.' },
     { role: 'user', content: text },

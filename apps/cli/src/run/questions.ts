@@ -5,7 +5,7 @@ import { budgetText, compile, expectBudget, isShare } from '@kv/core/engine';
 import type { Policy } from '@kv/core';
 import { protectedSpans, report } from '@kv/engine';
 import { decode, loadCache as load, Sequence } from '@kv/models';
-import type { Budget, CacheForm, DecodeOptions, Model, Protected } from '@kv/models';
+import type { Budget, CacheForm, DecodeOptions, Model, ProtectedPart } from '@kv/models';
 import { engineText } from '../cache-text.ts';
 import { plain } from '../plain.ts';
 import { notSaved, policyOfCache } from '../policy/resolve-policy.ts';
@@ -23,7 +23,7 @@ interface QuestionOptions {
   /** Whether the policy was named on the command line. */
   readonly named: boolean;
   readonly budget?: Budget | undefined;
-  readonly protect?: readonly Protected[] | undefined;
+  readonly protect?: readonly ProtectedPart[] | undefined;
   readonly cache?: CacheForm | undefined;
   readonly block?: number | undefined;
   readonly json?: true | undefined;

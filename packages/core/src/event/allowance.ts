@@ -1,6 +1,6 @@
 import { budgetText, exactSlotsOf, isShare, readBudget, slotsOf } from '../piece/budget.ts';
 import type { Budget, BudgetShare, SlotBytes } from '../piece/budget.ts';
-import type { Span } from '../piece/atoms.ts';
+import type { PositionSpan } from '../piece/atoms.ts';
 import { slotsIn } from '../piece/spans.ts';
 import { KvError } from '../tensor/errors.ts';
 import { counted } from '../text/counted.ts';
@@ -13,7 +13,7 @@ export interface BudgetTraits {
   /** It ends in kept slots, so events evict. */
   readonly evicts: boolean;
   /** Positions that `protect` keeps, ordered and disjoint. */
-  readonly protectedSpans: readonly Span[];
+  readonly protectedSpans: readonly PositionSpan[];
   /** An allocator chooses the size itself, so no budget is needed. */
   readonly choosesBudget: boolean;
   /** A step may force more slots than its floor, depending on the text. */

@@ -1,4 +1,4 @@
-import type { Check, DraftSelection, Span, Step, StepInput } from '../piece/atoms.ts';
+import type { Check, DraftSelection, PositionSpan, Step, StepInput } from '../piece/atoms.ts';
 import { factory } from '../piece/declare.ts';
 import type { Factory } from '../piece/declare.ts';
 import { text } from '../piece/option.ts';
@@ -13,7 +13,7 @@ import type { Tensor } from '../tensor/tensor.ts';
 
 /** Most ranges of a policy: an event compares every slot with each. */
 const MOST = 256;
-const options: { readonly spans: Option<string | readonly Span[]> } = {
+const options: { readonly spans: Option<string | readonly PositionSpan[]> } = {
   spans: text(
     '0:1',
     `up to ${MOST} ranges [from, to) of positions, such as '0:12 40:52'`,
@@ -52,7 +52,7 @@ export const protect: Factory<typeof options, HookPiece<'protect'>> = factory(
  * Returns the steps of a policy with those that keep the spans: slots are forced once there are scores, again before the
  * selector, where no piece can release or ban them any more, and what the selector kept is checked.
  */
-export function protecting(steps: readonly Step[], spans: readonly Span[]): readonly Step[] {
+export function protecting(steps: readonly Step[], spans: readonly PositionSpan[]): readonly Step[] {
   if (spans.length === 0) return steps;
   const first = steps.findIndex(({ kind }) => kind === 'scorer'),
     force = forcing(spans);
@@ -62,13 +62,13 @@ export function protecting(steps: readonly Step[], spans: readonly Span[]): read
 }
 
 /** Returns 1 at the slots of the spans, else 0, in the shape of the positions. */
-function within(ops: Ops, spans: readonly Span[], p: Tensor): Tensor {
+function within(ops: Ops, spans: readonly PositionSpan[], p: Tensor): Tensor {
   return spans
     .map(([from, to]) => (from === 0 ? ops.less(p, to) : ops.mul(ops.atLeast(p, from), ops.less(p, to))))
     .reduce((a, b) => ops.max(a, b));
 }
 
-const forcing = (spans: readonly Span[]): Step => ({
+const forcing = (spans: readonly PositionSpan[]): Step => ({
   at: 'event',
   kind: 'transform',
   name: 'protect',
@@ -93,7 +93,7 @@ const forcing = (spans: readonly Span[]): Step => ({
 });
 
 /** Returns a selector that is held to the spans: an event in which it drops one fails before anything is evicted. */
-const keeping = (step: Step, spans: readonly Span[]): Step => ({
+const keeping = (step: Step, spans: readonly PositionSpan[]): Step => ({
   ...step,
   needs: step.needs.some((signal) => sameSignal(signal, positions)) ? step.needs : [...step.needs, positions],
   run(cells) {
@@ -112,7 +112,7 @@ const keeping = (step: Step, spans: readonly Span[]): Step => ({
 });
 
 /** Returns the promise that a selector has kept all slots of the spans. */
-function keptOf(kept: Tensor, { ops, at, read }: StepInput, piece: string, spans: readonly Span[]): Check {
+function keptOf(kept: Tensor, { ops, at, read }: StepInput, piece: string, spans: readonly PositionSpan[]): Check {
   const mask = within(ops, spans, read(positions)),
     wide = ops.broadcast(mask, Math.max(mask.shape[0], kept.shape[0]));
   return {

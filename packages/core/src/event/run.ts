@@ -8,7 +8,7 @@ import type {
   LayerContext,
   DraftSelection,
   Hook,
-  Span,
+  PositionSpan,
   WrappedSelection,
   BudgetPlan,
   Reach,
@@ -72,7 +72,7 @@ export function compile(policy: Piece | Policy): CompiledPolicy {
 }
 
 /** Returns a policy that protects these positions too. */
-export function withProtected(policy: CompiledPolicy, spans: readonly Span[]): CompiledPolicy {
+export function withProtected(policy: CompiledPolicy, spans: readonly PositionSpan[]): CompiledPolicy {
   const all = joinedSpans([...policy.protectedSpans, ...spans]);
   return slotsIn(all) === slotsIn(policy.protectedSpans)
     ? policy

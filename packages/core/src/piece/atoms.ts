@@ -162,7 +162,7 @@ export interface Step extends AtomBase {
   /** Returns the first and last positions that it forces in every head whatever the text is, at this budget. */
   ends?(budget: number): ForcedEnds;
   /** Further positions that it forces in every head, ordered and disjoint. */
-  readonly spans?: readonly Span[];
+  readonly spans?: readonly PositionSpan[];
   /** It may force more than its floor, depending on the text. */
   readonly open?: boolean;
   /** The pieces that force slots, itself or those inside it, with their options. @defaultValue its name */
@@ -282,12 +282,12 @@ export interface WrapSelectHook extends AtomBase {
   };
 }
 /** Positions `[from, to)` of a text. */
-export type Span = readonly [from: number, to: number];
+export type PositionSpan = readonly [from: number, to: number];
 /** Positions that stay in every layer and KV head, whatever the policy is. */
 export interface ProtectHook extends AtomBase {
   readonly at: 'protect';
   /** Ordered and disjoint. */
-  readonly spans: readonly Span[];
+  readonly spans: readonly PositionSpan[];
 }
 /** A part of a policy that acts outside the steps of an event. */
 export type Hook = StepHook | ViewHook | FreezeHook | CompactHook | CadenceHook | WrapSelectHook | ProtectHook;

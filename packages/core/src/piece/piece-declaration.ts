@@ -79,6 +79,7 @@ export interface Note {
   readonly unless: Tensor;
   readonly says: string;
 }
+/** Notes on an event, each told once. */
 export type NewNotes = { readonly notes?: readonly Note[] | undefined };
 /** Result of a scorer or transform: scores `[H | G | 1, n]`, alone or with masks, new state and notes. */
 export type Scores = Tensor | ({ readonly scores: Tensor } & NewMasks & NewState & NewNotes);

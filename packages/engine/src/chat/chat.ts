@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import type { Budget, Policy, ResolvedOptions, Span } from '@kv/core';
+import type { Budget, Policy, ResolvedOptions, PositionSpan } from '@kv/core';
 import { allowanceOf, compile, expectBudget, settleOwn, withProtected } from '@kv/core/engine';
 import type { ChatMessage } from '@kv/checkpoints';
 import type { CacheForm } from '../cache/form.ts';
@@ -202,9 +202,9 @@ export class Chat {
     if (protect.length === 0 || policy === undefined || slots === undefined) return;
     const text = progress.text.fork();
     for (const id of ids) text.push(id);
-    const spans = protect.flatMap((one): readonly Span[] => {
+    const spans = protect.flatMap((one): readonly PositionSpan[] => {
       if (!isPlace(one)) return placesOf(textOfProtected(one), text).filter(([from]) => from >= progress.length);
-      if (typeof one !== 'string') return first ? [one as Span] : [];
+      if (typeof one !== 'string') return first ? [one as PositionSpan] : [];
       const { tokenizer } = this.model;
       return first ? protectedSpans([one], { ids, tokenizer, conversation: this.#turns.opening(message) }) : [];
     });

@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import type { Option, Span } from '@kv/core';
+import type { Option, PositionSpan } from '@kv/core';
 import { joinedSpans, showValue } from '@kv/core/engine';
 import { promptRoles, type PromptRole, type RenderedChat, type Tokenizer } from '@kv/checkpoints';
 import { TokenText } from '../memory/text.ts';
@@ -8,18 +8,18 @@ import { TokenText } from '../memory/text.ts';
  * What no eviction may drop of a prompt: a part of a conversation by its name, a text wherever it stands in the prompt
  * (`{ text }` for one that is such a name), or positions `[from, to)`.
  */
-export type Protected = PromptRole | (string & {}) | { readonly text: string } | Span;
+export type ProtectedPart = PromptRole | (string & {}) | { readonly text: string } | PositionSpan;
 
 /** Whether it is a part by its name or a range of positions, and no text. */
-export const isPlace = (one: Protected): boolean => isRole(one) || Array.isArray(one);
+export const isPlace = (one: ProtectedPart): boolean => isRole(one) || Array.isArray(one);
 /** The text that is protected where it is no place. */
-export const textOfProtected = (one: Protected): string =>
+export const textOfProtected = (one: ProtectedPart): string =>
   typeof one === 'string' ? one : (one as { readonly text: string }).text;
 
 const isRole = (x: unknown): x is PromptRole => (promptRoles as readonly unknown[]).includes(x),
   isWhole = (x: unknown): boolean => Number.isSafeInteger(x) && (x as number) >= 0;
 /** Whether a value names what no eviction may drop. */
-const isProtected = (x: unknown): x is Protected =>
+const isProtected = (x: unknown): x is ProtectedPart =>
   (typeof x === 'string' && x !== '') ||
   (Array.isArray(x) && x.length === 2 && x.every(isWhole) && x[0] < x[1]) ||
   (typeof x === 'object' && x !== null && !Array.isArray(x) && Object.keys(x).join() === 'text' && isText(x));
@@ -29,7 +29,7 @@ const isText = (x: object): boolean => 'text' in x && typeof x.text === 'string'
 const MOST = 64;
 const names = promptRoles.map((role) => `'${role}'`).join(', ');
 /** What no eviction may drop of a prompt. */
-export const PROTECT: Option<readonly Protected[] | undefined> = {
+export const PROTECT: Option<readonly ProtectedPart[] | undefined> = {
   default: undefined,
   says: `What no eviction may drop: ${names} of a conversation, texts of the prompt, or ranges [from, to) of positions; it counts within the budget.`,
   otherwise: 'nothing more than the policy keeps',
@@ -63,13 +63,13 @@ export interface ProtectedPrompt {
  * none.
  * @throws KvError for a text that does not stand in the prompt, a range outside it, and a name without a conversation
  */
-export function protectedSpans(protect: readonly Protected[], prompt: ProtectedPrompt): readonly Span[] {
+export function protectedSpans(protect: readonly ProtectedPart[], prompt: ProtectedPrompt): readonly PositionSpan[] {
   let known: TokenText | undefined;
   const text = (): TokenText => (known ??= textOf(prompt)),
-    spans = protect.flatMap((one): readonly Span[] => {
+    spans = protect.flatMap((one): readonly PositionSpan[] => {
       if (isRole(one)) return spansOfRole(one, prompt);
       if (Array.isArray(one)) {
-        const [from, to] = one as unknown as Span;
+        const [from, to] = one as unknown as PositionSpan;
         if (from < to && to <= prompt.ids.length) return [[from, to]];
         throw new KvError(
           'protect',
@@ -96,9 +96,9 @@ function textOf({ ids, tokenizer }: ProtectedPrompt): TokenText {
 /** Returns the positions of every place of a text, those of tokens that hold a part of it. */
 export function placesOf(
   wanted: string,
-  { text, offsets }: { readonly text: string; readonly offsets: readonly Span[] },
-): readonly Span[] {
-  const places: Span[] = [];
+  { text, offsets }: { readonly text: string; readonly offsets: readonly PositionSpan[] },
+): readonly PositionSpan[] {
+  const places: PositionSpan[] = [];
   let first = 0;
   for (let at = wanted === '' ? -1 : text.indexOf(wanted); at >= 0; at = text.indexOf(wanted, at + 1)) {
     while (offsets[first][1] <= at) first++; // places ascend
@@ -112,7 +112,7 @@ export function placesOf(
 /** Characters encoded after a part, so that the tokens at its end are those of the whole prompt. */
 const MARGIN = 512;
 
-function spansOfRole(role: PromptRole, { ids, tokenizer, conversation }: ProtectedPrompt): readonly Span[] {
+function spansOfRole(role: PromptRole, { ids, tokenizer, conversation }: ProtectedPrompt): readonly PositionSpan[] {
   if (!conversation)
     throw new KvError(
       'protect',
@@ -125,7 +125,7 @@ function spansOfRole(role: PromptRole, { ids, tokenizer, conversation }: Protect
     special,
     untrusted: rendered.untrusted.flatMap(([from, to]) => (from < end ? [[from, Math.min(to, end)] as const] : [])),
   });
-  return ranges[role].map(([from, to]): Span => {
+  return ranges[role].map(([from, to]): PositionSpan => {
     const covered = offsets.map(([start, stop]) => start < to && stop > from);
     // tokens without text, such as one that begins every prompt, belong to what follows them
     const first = from === 0 ? 0 : covered.indexOf(true);

@@ -1,7 +1,7 @@
 import { expectObject, runGuarded, runFreeze } from '@kv/core/engine';
 import { sumOf } from '@kv/core/shared';
 import { numbersOf } from '../host/event.ts';
-import { heldOf, type Held } from '../memory/held.ts';
+import { heldOf, type CacheHoldings } from '../memory/held.ts';
 import { evicts, mostOf } from '../memory/active-policy.ts';
 import { sizesAt } from '../memory/budget-sizes.ts';
 import type { ActivePolicy, EventBudget } from '../memory/active-policy.ts';
@@ -31,7 +31,7 @@ export interface Report {
   /** Levels at which these slots are stored, indexes among `LEVELS`; absent where no policy has demoted any. */
   readonly levels?: readonly (readonly (readonly number[])[])[];
   /** What the caches hold in the end of all that was fed, and what was dropped. */
-  readonly held: Held;
+  readonly held: CacheHoldings;
   /** Bytes of the caches and of what the policy records. */
   readonly bytes: Bytes;
   /** How keys and values are stored, and their bytes alone. */

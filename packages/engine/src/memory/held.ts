@@ -1,11 +1,11 @@
 import { slotRows } from '@kv/checkpoints';
-import type { Span } from '@kv/core';
+import type { PositionSpan } from '@kv/core';
 import { sumOf } from '@kv/core/shared';
 import { placesOf } from '../generate/protect.ts';
 import type { Sequence } from '../sequence/sequence.ts';
 
 /** What a sequence holds of all that it was fed, and what it has dropped: the words of reports, of the server and of `kv`. */
-export interface Held {
+export interface CacheHoldings {
   /** Slots over all layers and KV heads: those in the cache, and those of tokens fed that are not there any more. */
   readonly slots: { readonly kept: number; readonly dropped: number };
   /** Tokens fed, and those of them that no layer and KV head holds any more. */
@@ -17,7 +17,7 @@ export interface Held {
 /** A place of a text in a sequence, and how much of it is held. */
 export interface HeldPlace {
   /** Positions of the tokens that hold a part of it. */
-  readonly positions: Span;
+  readonly positions: PositionSpan;
   /** The share of layers and KV heads that hold each of these tokens. */
   readonly tokens: readonly number[];
   /** The mean of these shares in each layer. */
@@ -39,7 +39,7 @@ export function heldShares(kept: Kept, tokens: number): readonly number[] {
 }
 
 /** Returns what a sequence holds and has dropped. */
-export function heldOf({ progress: { length }, memory }: Holder): Held {
+export function heldOf({ progress: { length }, memory }: Holder): CacheHoldings {
   const { slots, cache } = memory,
     kept = slots.kept(),
     count = sumOf(kept.flat().map((row) => row.length));

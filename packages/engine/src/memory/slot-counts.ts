@@ -1,5 +1,5 @@
 import { headsOf } from '@kv/checkpoints';
-import type { LayerContext, Span } from '@kv/core';
+import type { LayerContext, PositionSpan } from '@kv/core';
 import type { ModelConfig } from '@kv/checkpoints';
 import { slotModel } from '../decoder/keeps.ts';
 import type { ActivePolicy } from './active-policy.ts';
@@ -89,7 +89,7 @@ export class SlotCounts {
   }
 
   /** Returns whether every layer and KV head holds these positions, of those fed that the newest token can see there. */
-  holds(spans: readonly Span[]): boolean {
+  holds(spans: readonly PositionSpan[]): boolean {
     const { length } = this.#progress,
       fed = spans.map(([from, to]) => [from, Math.min(to, length)] as const).filter(([from, to]) => from < to);
     if (fed.length === 0) return true;

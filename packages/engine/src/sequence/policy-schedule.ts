@@ -1,6 +1,6 @@
 import { id, KvError } from '@kv/core';
 import { allowanceOf, compile, expectBudget, isShare, planBudgets, raisedNote, withProtected } from '@kv/core/engine';
-import type { Budget, BudgetPlan, Policy, Span } from '@kv/core';
+import type { Budget, BudgetPlan, Policy, PositionSpan } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import {
   activePolicyOf,
@@ -38,7 +38,7 @@ export class PolicySchedule {
   }
 
   /** Protects positions under the active policy, and under every later one. @throws KvError where they do not fit */
-  protect(spans: readonly Span[]): void {
+  protect(spans: readonly PositionSpan[]): void {
     const policy = withProtected(this.active.policy, spans),
       { budget } = this.active;
     if (budget) expectBudget(policy, budget.slots);

@@ -1,6 +1,6 @@
 import { id, KvError } from '@kv/core';
 import { compile, settleOwn } from '@kv/core/engine';
-import type { Backend, Budget, OptionValues, Policy, Span } from '@kv/core';
+import type { Backend, Budget, OptionValues, Policy, PositionSpan } from '@kv/core';
 import { greedy } from '../sampling/greedy.ts';
 import type { SamplingRule } from '../sampling/sampler.ts';
 import { policyOf } from '../policy-text.ts';
@@ -129,7 +129,7 @@ export class Sequence {
    *
    * @throws KvError, with nothing protected, for positions that were evicted already, and for more than the budget holds
    */
-  protect(spans: readonly Span[]): void {
+  protect(spans: readonly PositionSpan[]): void {
     this.memory.expectUsable();
     if (!this.memory.slots.holds(spans))
       throw new KvError(

@@ -207,7 +207,7 @@ const encoded: Reads = (text, { start, text: said }) => {
   const [run = ''] = /^[A-Za-z0-9+/]+={0,2}/.exec(text.slice(start, start + 4096)) ?? [];
   return looksMadeUp(said.replace(/[+/]/g, '')) ? [{ value: [start, start + run.length], worth: SHAPED }] : [];
 };
-/** Letters of both cases, or capitals, mixed with digits: nobody's word. */
+/** Letters of both cases, or capitals, mixed with digits: no word. */
 const looksMadeUp = (value: string): boolean =>
   looksRandom(value) &&
   ((/^[A-Z0-9]{6,}$/.test(value) && (value.match(/[A-Z](?=\d)|\d(?=[A-Z])/g) ?? []).length >= 2) ||
@@ -293,7 +293,7 @@ export function detailsOf(tokens: Tokens): readonly Detail[] {
  * of known issuers). The anchor is the token before the value. Secrets are worth most, then what has a name, then what
  * has only a shape; a value that was there before is worth a quarter.
  *
- * @remarks Ours, beside the paper's detectors: Transactional Attention lists four patterns, all keys. Placeholders,
+ * @remarks Ours, in addition to the paper's detectors: Transactional Attention lists four patterns, all keys. Placeholders,
  * references to variables, dates, quantities and versions are no values. Linear in the text, and incremental.
  */
 export const details = detector(

@@ -3,7 +3,7 @@ import type { Tokens } from '@kv/core';
 /** Characters `[start, end)` of a text. */
 export type Extent = readonly [start: number, end: number];
 
-/** A value found in a text, and what it is worth beside others: secrets most. */
+/** A value found in a text, and what it is worth compared with others: secrets most. */
 export interface Detail {
   readonly value: Extent;
   readonly worth: number;

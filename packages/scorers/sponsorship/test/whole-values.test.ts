@@ -83,7 +83,7 @@ test.each([
 ])('the value in %s', (text, key, value) => {
   expect(text.slice(...valueAfter(text, text.indexOf(key) + key.length))).toBe(value);
 });
-test('a value lies behind its key, on its line, within the text', () => {
+test('a value follows its key, on its line, within the text', () => {
   fc.assert(
     fc.property(
       fc.string({ unit: fc.constantFrom(...'ab1 "\'\\\n.,(){}[]<>`:='), maxLength: 60 }),

@@ -3,7 +3,7 @@ import { slotsIn } from '@kv/core/engine';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Limits } from '../options.ts';
 import type { AnswerShape, AnswerShapes } from '../protocol/answer-shape.ts';
-import type { Ask, Asked } from '../protocol/ask.ts';
+import type { Ask, AskTerms } from '../protocol/ask.ts';
 import { held, readPrompts } from '../protocol/prompt.ts';
 import type { PromptReading, PromptTokens } from '../protocol/prompt.ts';
 import type { Answer, Protocol } from '../protocol/protocol.ts';
@@ -21,7 +21,7 @@ import type { Scheduler } from '../run/scheduler.ts';
 import { goneSignal } from './disconnect-signal.ts';
 
 /** What answers are made with. */
-export interface AnswerParts extends PromptReading {
+export interface AnswerServices extends PromptReading {
   /** The name of the model. */
   readonly name: string;
   readonly scheduler: Scheduler;
@@ -39,7 +39,7 @@ export interface AnswerParts extends PromptReading {
 
 /** A request that was read: its prompts are token ids, and its text is gone. */
 interface ReadRequest {
-  readonly asked: Asked;
+  readonly asked: AskTerms;
   readonly requests: readonly SequenceRequest[];
   readonly echoed: readonly string[];
   readonly reader: AnswerShape['reader'];
@@ -53,8 +53,8 @@ const NO_SHAPE: AnswerShape = { marks: [], ends: [] };
 
 /** Answers requests of any protocol. */
 export class Answers {
-  readonly #parts: AnswerParts;
-  constructor(parts: AnswerParts) {
+  readonly #parts: AnswerServices;
+  constructor(parts: AnswerServices) {
     this.#parts = parts;
   }
 

@@ -9,10 +9,10 @@ import { closed, common, LIMITS } from '../protocol/schema.ts';
 import { chatRequest } from '../protocols/chat/fields.ts';
 import { chat } from '../protocols/chat/chat.ts';
 import { conversationAsk } from '../protocols/responses/responses.ts';
-import type { Remembered } from '../protocols/responses/responses.ts';
+import type { ResponseRecord } from '../protocols/responses/responses.ts';
 import type { Ask } from '../protocol/ask.ts';
 import type { NamedConversations } from '../run/named-conversations.ts';
-import type { AnswerParts } from './answers.ts';
+import type { AnswerServices } from './answers.ts';
 import { goneSignal } from './disconnect-signal.ts';
 
 /** Most places of a text that are told, the last ones, and most tokens of each. */
@@ -63,10 +63,10 @@ export interface Why {
  */
 export async function why(
   parts: Pick<
-    AnswerParts,
+    AnswerServices,
     'model' | 'name' | 'scheduler' | 'defaults' | 'reader' | 'usual' | 'maxPromptTokens' | 'letGo'
   >,
-  remembered: NamedConversations<Remembered>,
+  remembered: NamedConversations<ResponseRecord>,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<Why> {
@@ -107,7 +107,7 @@ export async function why(
 /** Reads whose cache is looked at. @throws Refusal naming what is missing */
 async function askOf(
   { response, messages, ...rest }: Omit<WhyRequest, 'text'>,
-  remembered: NamedConversations<Remembered>,
+  remembered: NamedConversations<ResponseRecord>,
 ): Promise<Pick<Ask, 'model' | 'prompt' | 'tools' | 'policy' | 'budget' | 'block' | 'every' | 'names'>> {
   if ((response === undefined) === (messages === undefined))
     throw new Refusal("'messages' or 'response' is expected, one of them", { param: 'messages' });

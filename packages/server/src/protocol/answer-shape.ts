@@ -10,7 +10,7 @@ import type {
   ToolFormat,
   ToolFunction,
 } from '@kv/models';
-import type { Asked } from './ask.ts';
+import type { AskTerms } from './ask.ts';
 import { Refusal } from './refusal.ts';
 
 /** What answers to a request must look like, and how their text is read. */
@@ -20,7 +20,7 @@ export interface AnswerShape {
   readonly reader?: (() => AnswerReader) | undefined;
   /** Texts of special tokens that are part of an answer's text. */
   readonly marks: readonly string[];
-  /** Texts of special tokens that end an answer, beside the model's end tokens. */
+  /** Texts of special tokens that end an answer, in addition to the model's end tokens. */
   readonly ends: readonly string[];
 }
 
@@ -40,7 +40,7 @@ export class AnswerShapes {
   }
 
   /** Checks tools but for their schemas. @throws Refusal naming what cannot be honoured */
-  expectTools({ tools, toolChoice, names }: Pick<Asked, 'tools' | 'toolChoice' | 'names'>): void {
+  expectTools({ tools, toolChoice, names }: Pick<AskTerms, 'tools' | 'toolChoice' | 'names'>): void {
     if (tools.length > 0 && !this.#tools)
       throw new Refusal(
         `'${names.tools}' is not supported, since the chat template of this model writes no calls in a form that is known here: start the server with one that does (--chat-template FILE)`,
@@ -62,7 +62,7 @@ export class AnswerShapes {
    * @param prompt the end of the rendered prompt, which may begin reasoning
    * @throws Refusal naming a schema that answers cannot be held to
    */
-  async of(asked: Asked, prompt: string): Promise<AnswerShape> {
+  async of(asked: AskTerms, prompt: string): Promise<AnswerShape> {
     const format = this.#template && answersOf(this.#template),
       offered = asked.toolChoice === 'none' ? [] : asked.tools;
     const written = {
@@ -93,14 +93,14 @@ interface Structures {
 
 /** Compiles what answers may be; undefined where they may be any text. */
 async function grammarOf(
-  { toolChoice, parallel, names }: Asked,
+  { toolChoice, parallel, names }: AskTerms,
   offered: readonly ToolFunction[],
   { said, calls, compile }: Structures,
 ): Promise<Grammar | undefined> {
   if (offered.length === 0) return said && refusing(names.form, () => compile(said));
   try {
     if (!said || toolChoice !== 'auto') return await compile(calls(offered, toolChoice, parallel));
-    // one call, since xgrammar takes no list of tags beside something else
+    // one call, since xgrammar takes no list of tags next to something else
     return await compile({ type: 'or', elements: [calls(offered, 'required', false), said] });
   } catch (cause) {
     if (!KvError.is(cause)) throw cause;

@@ -1,16 +1,16 @@
 import type { AnswerForm } from '@kv/grammars';
-import type { Budget, ChatMessage, Protected, SamplerOptions, ToolChoice, ToolFunction } from '@kv/models';
+import type { Budget, ChatMessage, ProtectedPart, SamplerOptions, ToolChoice, ToolFunction } from '@kv/models';
 import type { ServerOptions } from '../options.ts';
 
 /** Values of variables of the chat template. */
-export type TemplateVariables = NonNullable<ServerOptions['chatTemplateKwargs']>;
+export type PromptVariables = NonNullable<ServerOptions['chatTemplateKwargs']>;
 
 /**
  * What is to be answered: a conversation, or prompts as texts or token ids. Messages are in the form that chat
  * templates read, calls in them with their arguments as text.
  */
 export type AskedPrompt =
-  | { readonly messages: readonly ChatMessage[]; readonly variables?: TemplateVariables | undefined }
+  | { readonly messages: readonly ChatMessage[]; readonly variables?: PromptVariables | undefined }
   | { readonly prompts: readonly (string | readonly number[])[] };
 
 /** A request, whichever protocol it came in. */
@@ -42,7 +42,7 @@ export interface Ask {
   readonly block?: number | undefined;
   readonly every?: number | undefined;
   /** What no eviction may drop, in addition to what the server protects. */
-  readonly protect?: readonly Protected[] | undefined;
+  readonly protect?: readonly ProtectedPart[] | undefined;
   /** Whether a stream ends with the usage. */
   readonly includeUsage: boolean;
   /** What the protocol itself needs to write the answer; JSON can hold it. */
@@ -71,4 +71,4 @@ export interface AskNames {
 }
 
 /** A request without its prompt, whose text is dropped once it is tokenized. */
-export type Asked = Omit<Ask, 'prompt'>;
+export type AskTerms = Omit<Ask, 'prompt'>;

@@ -1,11 +1,11 @@
 import { KvError } from '@kv/core';
-import type { Span } from '@kv/core';
+import type { PositionSpan } from '@kv/core';
 import { fitValue, joinedSpans } from '@kv/core/engine';
 import { isPlace, protectedSpans, schemas } from '@kv/engine';
 import type { ProtectedPrompt } from '@kv/engine';
 import { roleRanges, unreadVariables } from '@kv/models';
-import type { ChatMessage, Model, Protected, PromptRole, RenderedChat, ToolFunction } from '@kv/models';
-import type { Ask, AskedPrompt, TemplateVariables } from './ask.ts';
+import type { ChatMessage, Model, ProtectedPart, PromptRole, RenderedChat, ToolFunction } from '@kv/models';
+import type { Ask, AskedPrompt, PromptVariables } from './ask.ts';
 import { conversationTurns, type ConversationTurns } from '../run/conversation-turns.ts';
 import { conversation } from './conversation.ts';
 import { Refusal } from './refusal.ts';
@@ -22,7 +22,7 @@ export interface PromptTokens {
   /** What was taken and changes nothing. */
   readonly notes?: readonly string[];
   /** Returns the positions that no eviction may drop, of the ids that a cache of this prompt holds. */
-  readonly protect?: ((ids: readonly number[]) => readonly Span[]) | undefined;
+  readonly protect?: ((ids: readonly number[]) => readonly PositionSpan[]) | undefined;
   /** How the rendered prompt ends. */
   readonly end?: string;
   /** The turns of a conversation. */
@@ -34,7 +34,7 @@ export interface PromptReading {
   readonly model: Model;
   readonly reader: TextReader;
   /** Values of the template's variables that the request does not give. */
-  readonly usual?: TemplateVariables | undefined;
+  readonly usual?: PromptVariables | undefined;
   /** Parts that are protected in every conversation. */
   readonly roles?: readonly PromptRole[] | undefined;
 }
@@ -152,10 +152,10 @@ export const held = (value: unknown): number => JSON.stringify(value)?.length ??
 
 /** Returns the values of the template's variables. @throws Refusal for those that no template takes */
 function variablesOf(
-  own: TemplateVariables | undefined,
-  usual: TemplateVariables | undefined,
+  own: PromptVariables | undefined,
+  usual: PromptVariables | undefined,
   templated: boolean,
-): TemplateVariables | undefined {
+): PromptVariables | undefined {
   if (!own) return usual;
   const param = 'chat_template_kwargs';
   try {
@@ -172,12 +172,12 @@ function variablesOf(
  * Returns what finds the protected positions of ids: parts by name and ranges are those of the prompt, and texts are looked
  * for. @throws KvError for what cannot be found in the prompt
  */
-function protecting(protect: readonly Protected[], prompt: ProtectedPrompt): PromptTokens['protect'] {
+function protecting(protect: readonly ProtectedPart[], prompt: ProtectedPrompt): PromptTokens['protect'] {
   if (protect.length === 0) return undefined;
   const places = protectedSpans(protect.filter(isPlace), prompt),
     texts = protect.filter((one) => !isPlace(one)),
     { tokenizer } = prompt,
-    spansOf = (ids: readonly number[], partial: boolean): readonly Span[] =>
+    spansOf = (ids: readonly number[], partial: boolean): readonly PositionSpan[] =>
       joinedSpans([...places, ...protectedSpans(texts, { ids, tokenizer, partial })]),
     own = spansOf(prompt.ids, false);
   return (ids) => (ids === prompt.ids ? own : spansOf(ids, true));

@@ -1,12 +1,12 @@
 import type { Budget, Tokenizer } from '@kv/models';
 import type { TSchema } from 'typebox';
 import type { AnswerEvent } from '../run/answer-event.ts';
-import type { Ask, Asked } from './ask.ts';
+import type { Ask, AskTerms } from './ask.ts';
 import type { Refusal } from './refusal.ts';
 
 /** An answer to be written: what was asked, and what comes of it. */
 export interface Answer {
-  readonly asked: Asked;
+  readonly asked: AskTerms;
   readonly events: AsyncIterable<AnswerEvent>;
   /** The number of choices: `n` of each prompt, in the order of the prompts. */
   readonly choices: number;

@@ -1,12 +1,12 @@
 import { entries, KvError, parsePolicy } from '@kv/core';
 import { allowanceOf, compile, expectBudget, withProtected } from '@kv/core/engine';
-import type { Policy, Registry, SlotBytes, Span } from '@kv/core';
+import type { Policy, Registry, SlotBytes, PositionSpan } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import { policySizes } from '@kv/engine';
 import type { Budget, Model, SamplerOptions } from '@kv/models';
 import type { SequencePolicy } from '../run/sequence-policy.ts';
 import { POLICY } from '../options.ts';
-import type { Asked } from './ask.ts';
+import type { AskTerms } from './ask.ts';
 import { Refusal } from './refusal.ts';
 
 /** Defaults for fields that a request leaves out. */
@@ -43,7 +43,7 @@ const EXTENSIONS = Object.keys(POLICY) as readonly (keyof typeof POLICY)[];
  * field
  */
 export function sequencePolicyOf(
-  request: Pick<Asked, keyof typeof POLICY>,
+  request: Pick<AskTerms, keyof typeof POLICY>,
   defaults: Defaults,
   { config, cacheForm }: Pick<Model, 'config' | 'cacheForm'>,
 ): SequencePolicy & { readonly of: Policy | undefined } {
@@ -80,8 +80,12 @@ function expectKept(policy: CompiledPolicy, budget: Budget | undefined, sizes: S
   }
 }
 
-/** @throws Refusal where a prompt's budget cannot hold what is protected of it, beside what the policy forces */
-export function expectHeld({ policy, budget, sizes }: SequencePolicy, spans: readonly Span[], tokens: number): void {
+/** @throws Refusal where a prompt's budget cannot hold what is protected of it, in addition to what the policy forces */
+export function expectHeld(
+  { policy, budget, sizes }: SequencePolicy,
+  spans: readonly PositionSpan[],
+  tokens: number,
+): void {
   if (!policy?.evicts || budget === undefined || spans.length === 0) return;
   try {
     allowanceOf(withProtected(policy, spans), budget, tokens, { sizes });
@@ -101,7 +105,7 @@ function namedPolicy(text: string, registry: Registry): Policy | undefined {
 }
 
 /** Returns the most new tokens of an answer where `most` may be asked for. @throws Refusal for more */
-export function newTokensOf({ maxNewTokens: asked, usualNewTokens, names }: Asked, most: number): number {
+export function newTokensOf({ maxNewTokens: asked, usualNewTokens, names }: AskTerms, most: number): number {
   const { maxNewTokens: param } = names;
   if (asked !== undefined && asked > most)
     throw new Refusal(`'${param}' must be at most ${most} here, got ${asked}`, { param });

@@ -4,7 +4,7 @@ import type { Option } from '@kv/core';
 import { formNames } from '@kv/core/engine';
 import { schemas } from '@kv/engine';
 import { promptRoles } from '@kv/models';
-import type { LogitBias, Protected } from '@kv/models';
+import type { LogitBias, ProtectedPart } from '@kv/models';
 import { POLICY } from '../options.ts';
 
 const { SAMPLING } = schemas;
@@ -131,7 +131,7 @@ export const NAME = Type.String({
 
 const protectedText = Type.String({ minLength: 1, maxLength: LIMITS.text, description: 'a text' });
 /** What no eviction may drop. */
-const protectedPart = Type.Unsafe<Protected>({
+const protectedPart = Type.Unsafe<ProtectedPart>({
   anyOf: [
     protectedText,
     Type.Object({ text: protectedText }, closed),

@@ -5,7 +5,7 @@ import type { Answer } from './protocol.ts';
  * What a client is told of the caches of its answers, in every protocol and in the header `x-kv-usage`. Slots and live
  * bytes are sums over the answers; `tokens.dropped` counts the tokens of which no layer and KV head holds anything.
  */
-export interface Told {
+export interface RetentionUsage {
   readonly slots?: { readonly kept: number; readonly dropped: number };
   readonly bytes?: { readonly live: number; readonly peak: number };
   readonly tokens: {
@@ -20,7 +20,7 @@ export interface Told {
 }
 
 /** Returns what is told of an answer: all of it once its usage is known, and before that what holds from the start. */
-export const toldOf = ({ policy, budget, protectedTokens }: Answer, usage?: Usage): Told => ({
+export const toldOf = ({ policy, budget, protectedTokens }: Answer, usage?: Usage): RetentionUsage => ({
   ...(usage && {
     slots: { kept: usage.keptSlots, dropped: usage.droppedSlots },
     bytes: { live: usage.cache.liveBytes, peak: usage.cache.peakBytes },
@@ -34,7 +34,7 @@ export const toldOf = ({ policy, budget, protectedTokens }: Answer, usage?: Usag
 });
 
 /** The header that says it, for clients that see no body: one line of JSON in ASCII. */
-export const toldHeader = (told: Told): Readonly<Record<'x-kv-usage', string>> => ({
+export const toldHeader = (told: RetentionUsage): Readonly<Record<'x-kv-usage', string>> => ({
   'x-kv-usage': JSON.stringify(told).replace(
     /[\u007f-\uffff]/g,
     (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,

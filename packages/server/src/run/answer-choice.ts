@@ -11,7 +11,7 @@ export interface AnswerLimits extends Given<'maxNewTokens' | 'stop' | 'stopAtEos
   readonly grammar?: Grammar | undefined;
   /** Texts of special tokens that are part of the answer's text. @defaultValue none */
   readonly marks?: readonly string[] | undefined;
-  /** Texts of special tokens that end an answer, beside the model's end tokens. @defaultValue none */
+  /** Texts of special tokens that end an answer, in addition to the model's end tokens. @defaultValue none */
   readonly ends?: readonly string[] | undefined;
   /** Number of most likely tokens to report for each token; absent if no log-probabilities were requested. */
   readonly logprobs?: number | undefined;

@@ -4,7 +4,7 @@ import { Sequence } from '@kv/models';
 import type { Model } from '@kv/models';
 import { Refusal } from '../protocol/refusal.ts';
 import { AnswerChoice } from './answer-choice.ts';
-import { Conversations } from './conversations.ts';
+import { ConversationCaches } from './conversations.ts';
 import type { Job, SchedulerObserver, SchedulerOptions, SequenceRequest } from './job.ts';
 import { MemoryBudget } from './memory-budget.ts';
 import { decodeSlots, requestBytes, scratchBytes, sequenceBytes, startsFromPrefix } from './memory-estimate.ts';
@@ -18,7 +18,7 @@ type Options = Pick<SchedulerOptions, 'memory' | 'part' | 'running' | 'conversat
 /** The caches of all jobs: bytes of a sequence are reserved before it grows, and caches stay after their answers. */
 export class CacheMemory {
   readonly pool: MemoryBudget;
-  readonly conversations: Conversations;
+  readonly conversations: ConversationCaches;
   /** Bytes that forward passes need in addition to all sequences. */
   readonly scratch: number;
   readonly #model: Model;
@@ -35,7 +35,7 @@ export class CacheMemory {
         `expected more than the ${this.scratch} bytes that passes work in, got ${options.memory}`,
       );
     this.pool = new MemoryBudget(limit);
-    this.conversations = new Conversations(model, options.conversations, storeFailed);
+    this.conversations = new ConversationCaches(model, options.conversations, storeFailed);
     this.pool.conversations = this.conversations;
   }
 
@@ -63,7 +63,7 @@ export class CacheMemory {
   }
 
   /**
-   * Loads the conversation that was found for a job in the store, once there is room beside all reservations; returns
+   * Loads the conversation that was found for a job in the store, once there is room next to all reservations; returns
    * whether there was, or never will be.
    */
   async load(job: Job): Promise<boolean> {

@@ -65,7 +65,7 @@ function comparable({ role, content, ...rest }: ChatMessage): unknown {
   return [role, content, fields];
 }
 
-/** Returns the name and the arguments of a call; clients may write their JSON anew. */
+/** Returns the name and the arguments of a call; clients may write their JSON again. */
 function called(call: unknown): unknown {
   const { function: of } = call as { readonly function?: { readonly name?: unknown; readonly arguments?: unknown } };
   return [of?.name, typeof of?.arguments === 'string' ? parsed(of.arguments) : of?.arguments];

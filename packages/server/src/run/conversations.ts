@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Policy, Span } from '@kv/core';
+import type { Policy, PositionSpan } from '@kv/core';
 import { isLong, longestPrefix } from '@kv/engine';
 import type { ChatMessage, Model, Sequence } from '@kv/models';
 import type { ConversationStore } from './conversation-store.ts';
@@ -37,7 +37,7 @@ export interface ConversationRequest {
   readonly policy: Policy | undefined;
   readonly sequencePolicy: SequencePolicy;
   /** Returns the positions that no eviction may drop, of the ids that its cache holds. */
-  readonly protect?: ((ids: readonly number[]) => readonly Span[]) | undefined;
+  readonly protect?: ((ids: readonly number[]) => readonly PositionSpan[]) | undefined;
 }
 
 /** Where the conversation lies that a request goes on from. */
@@ -75,7 +75,7 @@ const WRITING = 2 ** 26;
  * and is read alike. A conversation is found by a name, which follows from all that the model was given and has answered,
  * and from the policy: never by a part of it.
  */
-export class Conversations {
+export class ConversationCaches {
   readonly counts: ConversationCounts = { continued: 0, loaded: 0, reread: 0, written: 0, failed: 0, dropped: 0 };
   readonly #model: Model;
   readonly #store: ConversationStore | undefined;

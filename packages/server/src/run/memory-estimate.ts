@@ -59,11 +59,11 @@ export function startsFromPrefix(sequencePolicy: SequencePolicy, rest: number): 
 }
 
 /** What a prompt goes on from: tokens, and slots of the longest head that is left of them. */
-export interface Held {
+export interface RequestHoldings {
   readonly length: number;
   readonly slots: number;
 }
-const NOTHING: Held = { length: 0, slots: 0 };
+const NOTHING: RequestHoldings = { length: 0, slots: 0 };
 
 /**
  * Returns an upper bound on the slots of a layer's longest head while `tokens` tokens are read after those that are held.

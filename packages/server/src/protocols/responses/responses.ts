@@ -18,7 +18,7 @@ import { responsesRequest } from './fields.ts';
 import type { InputItem, Item, ResponsesRequest } from './fields.ts';
 import { messagesOf } from './items.ts';
 
-/** What of a request the cache of its conversation depends on, beside its items. */
+/** What of a request the cache of its conversation depends on, in addition to its items. */
 type Conversation = {
   readonly [K in
     | 'model'
@@ -32,7 +32,7 @@ type Conversation = {
 };
 
 /** What is remembered by the id of a response, and each item of its output by its own. */
-export interface Remembered {
+export interface ResponseRecord {
   readonly response?: object;
   /** Items that were sent with the request, without those of earlier responses. */
   readonly input?: readonly Item[];
@@ -58,7 +58,7 @@ const newId = (prefix: string): string => `${prefix}_${randomBytes(24).toString(
 /** Returns the items of an input, references replaced by what they name. @throws Refusal with 404 for one that is gone */
 async function itemsOf(
   input: string | readonly InputItem[] = [],
-  remembered: NamedConversations<Remembered>,
+  remembered: NamedConversations<ResponseRecord>,
 ): Promise<readonly Item[]> {
   if (typeof input === 'string') return [{ role: 'user', content: input }];
   return Promise.all(
@@ -102,7 +102,7 @@ export const conversationAsk = (
   },
 });
 
-async function ask(body: ResponsesRequest, remembered: NamedConversations<Remembered>): Promise<Ask> {
+async function ask(body: ResponsesRequest, remembered: NamedConversations<ResponseRecord>): Promise<Ask> {
   const { model, instructions, previous_response_id: previous, stream = false, store = true, kv } = body,
     { tools = [], tool_choice: choice = 'auto', parallel_tool_calls: parallel = true, text, include = [] } = body,
     { policy, budget, block, every, max_output_tokens: maxNewTokens, top_logprobs: top } = body,
@@ -259,7 +259,7 @@ const GROWTH = { text: 'output_text', reasoning: 'reasoning_text', call: 'functi
  * `POST /v1/responses` of OpenAI.
  * @param remembered conversations by the ids of their responses
  */
-export function responses(remembered: NamedConversations<Remembered>): Protocol {
+export function responses(remembered: NamedConversations<ResponseRecord>): Protocol {
   /** Remembers a response that was asked to be stored; by then a shared store has it. */
   const remember = async (answer: Answer, said: object): Promise<void> => {
     const { id, items, input, store, conversation } = ownOf(answer),
@@ -346,8 +346,8 @@ interface OfResponse {
 }
 
 /** Routes that tell, and forget, what is remembered. */
-export function responseRoutes(app: FastifyInstance, remembered: NamedConversations<Remembered>): void {
-  const found = async (id: string): Promise<Remembered & { readonly response: object }> => {
+export function responseRoutes(app: FastifyInstance, remembered: NamedConversations<ResponseRecord>): void {
+  const found = async (id: string): Promise<ResponseRecord & { readonly response: object }> => {
     const known = await remembered.named(id, 'id');
     if (known.response) return { ...known, response: known.response };
     throw new Refusal(`'id' is not that of a response, got ${JSON.stringify(id.slice(0, 80))}`, {

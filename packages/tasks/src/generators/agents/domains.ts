@@ -15,6 +15,7 @@ export interface AgentStep {
   readonly call?: AgentCall;
   readonly agent: string;
 }
+/** What an agent works at. */
 export type AgentDomain = 'support' | 'operations' | 'research';
 type Maker = (draw: Random) => AgentStep;
 

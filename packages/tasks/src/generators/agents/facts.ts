@@ -2,6 +2,7 @@ import type { Random } from '../../random.ts';
 import { code, letters } from '../../values.ts';
 import type { AgentStep } from './domains.ts';
 
+/** What an agent is told early. */
 export type AgentFactKind = 'credential' | 'order' | 'instruction';
 /** A fact before its turn is known. */
 export interface ToldFact {

@@ -34,6 +34,7 @@ export interface AgentTrace {
 }
 /** Options of `agentTrace`. */
 export interface AgentTraceOptions {
+  /** What the agent works at. */
   readonly domain: AgentDomain;
   /** Number of turns, at least 8. */
   readonly turns: number;
