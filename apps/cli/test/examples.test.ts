@@ -66,6 +66,10 @@ beforeAll(async () => {
   writeFileSync(join(cwd, 'facts.txt'), 'A is 1. B is 2.');
   writeFileSync(join(cwd, 'ids.json'), '["a", "b", "c"]');
   writeFileSync(
+    join(cwd, 'person.json'),
+    '{"type":"object","properties":{"age":{"type":"integer"}},"required":["age"],"additionalProperties":false}',
+  );
+  writeFileSync(
     join(cwd, 'mine.mjs'),
     "export const policy = { protocol: 1, from: ['start'], to: 'kept', name: 'mine', label: 'mine', atoms: [] };",
   );

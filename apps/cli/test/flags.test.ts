@@ -65,7 +65,10 @@ describe.each<[string, Options, Options]>([
     const common = Object.keys(options).filter((key) => Object.hasOwn(library, key));
     expect(common.length).toBeGreaterThan(Object.keys(library).length > 0 ? 1 : -1);
     for (const key of common) {
-      if (['policy', 'decodePolicy', 'memory', 'certify', 'prompt', 'fixedPolicy', 'model'].includes(key)) continue; // as text, or a switch
+      if (
+        ['policy', 'decodePolicy', 'memory', 'certify', 'prompt', 'fixedPolicy', 'model', 'conversations'].includes(key)
+      )
+        continue; // as text, or a switch
       expect(options[key]!.form, key).toBe(library[key]!.form);
       expect(options[key]!.says, key).toBe(library[key]!.says);
     }

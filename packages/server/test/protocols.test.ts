@@ -61,6 +61,7 @@ test('/v1/responses: whole and streamed answers agree, and every event is where 
     expect(frames.map(({ data }) => data.sequence_number)).toEqual(frames.map((_, i) => i));
     expect(frames.slice(0, 2).map(({ event }) => event)).toEqual(['response.created', 'response.in_progress']);
     expect(last.event).toBe(`response.${whole.json.status}`);
+    expect(whole.json.output.at(-1).status).toBe(whole.json.status);
     // ids and times are new
     const plain = ({ output, status, incomplete_details: cut }: any): unknown => [
       output.map(({ id: _, call_id: __, ...item }: any) => item),
@@ -115,14 +116,21 @@ test('/v1/responses: a conversation goes on by the id of its last answer, or by 
   expect((await on.post('/v1/kv/why', { response: kept.id, budget: 8, text: 'wide' })).json.error.param).toBe('budget');
   const got = await fetch(`${on.url}/v1/responses/${first.id}`);
   expect(await got.json()).toEqual(first);
-  expect(await (await fetch(`${on.url}/v1/responses/${named.id}/input_items`)).json()).toMatchObject({
-    data: [question],
-  });
-  expect((await fetch(`${on.url}/v1/responses/${first.id}`, { method: 'DELETE' })).status).toBe(200);
+  const listed: any = await (await fetch(`${on.url}/v1/responses/${named.id}/input_items`)).json();
+  expect(listed.data).toMatchObject([
+    { type: 'message', role: 'user', content: [{ type: 'input_text', text: question.content }] },
+  ]);
+  expect([listed.first_id, listed.last_id]).toEqual([listed.data[0].id, listed.data[0].id]);
+  expect((await fetch(`${on.url}/v1/responses/${first.id}?stream=true`)).status).toBe(400);
+  // a client may say what a body would be
+  const headers = { 'content-type': 'application/json' };
+  expect((await fetch(`${on.url}/v1/responses/${first.id}`, { method: 'DELETE', headers })).status).toBe(200);
   for (const [status, param, body] of [
     [404, 'previous_response_id', { previous_response_id: first.id, input: 'a' }],
     [404, 'input[0].id', { input: [{ type: 'item_reference', id: 'msg_nobody' }] }],
     [400, 'input', {}],
+    [400, 'input', { input: [] }],
+    [400, 'input.call_id', { input: [{ type: 'function_call_output', call_id: 'none', output: 'a' }] }],
     [
       400,
       'input[0].content[0].type',

@@ -278,6 +278,27 @@ test('a model whose template writes no calls refuses tools, with the remedy; a s
 });
 
 const smollm2 = smollm2File('calls by SmolLM2');
+test('a function without parameters is called with none; parameters that are no object are refused', async () => {
+  for (const parameters of [undefined, { type: 'object' }, { type: 'object', properties: {}, required: [] }]) {
+    const { json } = await chat({
+      tools: [tool('now', parameters)],
+      tool_choice: 'required',
+      parallel_tool_calls: false,
+    });
+    const { name, arguments: given } = json.choices[0].message.tool_calls[0].function;
+    expect([name, JSON.parse(given)]).toEqual(['now', {}]);
+  }
+  const { status, json } = await chat({ tools: [tool('now', { type: 'array' })] });
+  expect([status, json.error.param]).toEqual([400, 'tools[0].function.parameters.type']);
+});
+
+test('an answer that outgrows its budget says so', async () => {
+  const notes = async (more: object): Promise<unknown> =>
+    (await chat({ policy: 'streaming(sinks=2) ∘ topK', budget: 8, max_tokens: 24, ...more })).json.kv.notes;
+  expect(await notes({})).toEqual([expect.stringContaining("with 'every' alone")]);
+  expect(await notes({ every: 1 })).toBe(undefined);
+});
+
 test.skipIf(smollm2 === undefined)('SmolLM2 calls, is told the result, and goes on from it', async () => {
   const real = await serve({ model: await loadModel(smollm2!, { chatTemplate }), memory: 2 ** 30 }),
     openai = new OpenAI({ baseURL: `${real.url}/v1`, apiKey: 'any', maxRetries: 0 });

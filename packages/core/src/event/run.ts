@@ -105,8 +105,9 @@ function compileUncached(policy: Piece): CompiledPolicy {
     for (let next = Math.min(slots, certain(held)); next > held; next = Math.min(slots, certain(held))) held = next;
     return held;
   };
-  const forcers = (slots: number, budget: number): readonly string[] =>
-    steps.flatMap((s) => (minSlotsOf([s], slots, budget) > 0 ? (s.forcers ?? [s.name]) : []));
+  const forcers = (slots: number, budget: number): readonly string[] => [
+    ...new Set(steps.flatMap((s) => (minSlotsOf([s], slots, budget) > 0 ? (s.forcers ?? [s.name]) : []))),
+  ];
   return {
     piece: policy,
     label: policy.label,

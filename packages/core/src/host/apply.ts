@@ -135,7 +135,8 @@ function record(piece: Piece, inputs: Inputs, ops: Ops): Recorded {
   const seen = inputs.tokens?.ids.length ?? 0;
   const widths = [...named.values()].map(({ shape }) => shape[1] ?? 0);
   const slots = sizes.slots ?? (widths.length > 0 ? Math.max(...widths) : seen);
-  const length = inputs.at?.length ?? Math.max(slots, seen);
+  const last = Array.from(named.get('positions')?.data ?? []).reduce((most, p) => Math.max(most, p), -1),
+    length = inputs.at?.length ?? Math.max(slots, seen, last < 2 ** 20 ? Math.ceil(last) + 1 : 0);
   const at: LayerContext = {
     layer: 0,
     layers: 1,

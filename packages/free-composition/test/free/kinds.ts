@@ -94,7 +94,8 @@ function made(): readonly Piece[] {
   const timed = plain.some((p) => p.atoms.some((a) => a.at === 'cadence' && a.block && a.every))
     ? []
     : [cadence({ block: 4 }), cadence({ every: 2 }), cadence({ block: 4, every: 2 })];
-  return [...plain.filter((p) => p.label !== 'cadence'), ...combined, ...timed].filter(
+  // what protects has a law of its own over all policies: packages/models/test/protect.test.ts
+  return [...plain.filter((p) => !['cadence', 'protect'].includes(p.label)), ...combined, ...timed].filter(
     (p, i, all) => all.findIndex((q) => q.label === p.label) === i,
   );
 }

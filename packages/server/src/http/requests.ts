@@ -39,6 +39,10 @@ export function readJson(app: FastifyInstance): void {
   const parse = app.getDefaultJsonParser('error', 'error');
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
+    if (request.method === 'DELETE' && body.length === 0) {
+      done(null, undefined);
+      return;
+    }
     let text: string;
     try {
       text = new TextDecoder('utf-8', { fatal: true }).decode(body as Buffer);

@@ -24,6 +24,9 @@ export interface AnswerShape {
   readonly ends: readonly string[];
 }
 
+/** Types of JSON that are no object. */
+const OTHERS: readonly unknown[] = ['array', 'string', 'number', 'integer', 'boolean', 'null'];
+
 /**
  * Makes the shapes of a model's answers. Where functions are offered, an answer is text with calls; calls alone if one
  * is required; one call or what the form says if there is a form. With the choice `none` the prompt still has the
@@ -50,6 +53,11 @@ export class AnswerShapes {
       twice = all.find((name, i) => all.indexOf(name) !== i);
     if (twice !== undefined)
       throw new Refusal(`'${names.tools}' must have names of their own, got '${twice}' twice`, { param: names.tools });
+    for (const [i, { parameters }] of tools.entries()) {
+      const { type } = (parameters ?? {}) as { readonly type?: unknown },
+        param = `${names.parameters(i)}.type`;
+      if (OTHERS.includes(type)) throw new Refusal(`'${param}' must be 'object', got '${type as string}'`, { param });
+    }
     const wanted = typeof toolChoice === 'object' ? toolChoice.name : undefined;
     if (wanted === undefined ? toolChoice === 'required' && tools.length === 0 : !all.includes(wanted))
       throw new Refusal(
@@ -64,7 +72,7 @@ export class AnswerShapes {
    */
   async of(asked: AskTerms, prompt: string): Promise<AnswerShape> {
     const format = this.#template && answersOf(this.#template),
-      offered = asked.toolChoice === 'none' ? [] : asked.tools;
+      offered = asked.toolChoice === 'none' ? [] : asked.tools.map(called);
     const written = {
       marks: format?.marks ?? [],
       ends: offered.length > 0 ? (this.#tools?.ends ?? []) : [],
@@ -81,6 +89,15 @@ export class AnswerShapes {
       ...written,
     };
   }
+}
+
+/** Returns a function as it is called: without parameters that are named, with none. */
+function called(tool: ToolFunction): ToolFunction {
+  const { type = 'object', properties = {}, ...more } = (tool.parameters ?? {}) as Readonly<Record<string, unknown>>,
+    says = Object.keys(more).filter((key) => !['$schema', 'title', 'description', 'required'].includes(key));
+  return type !== 'object' || says.length > 0 || Object.keys(properties as object).length > 0
+    ? tool
+    : { ...tool, parameters: { type: 'object', properties: {}, additionalProperties: false } };
 }
 
 /** What answers to one prompt may be. */

@@ -68,6 +68,8 @@ export interface AskNames {
   parameters(i: number): string;
   readonly toolChoice: string;
   readonly form: string;
+  /** The id of a call in its result. @defaultValue `'tool_call_id'` */
+  readonly callId?: string;
 }
 
 /** A request without its prompt, whose text is dropped once it is tokenized. */

@@ -1,17 +1,18 @@
 import { KvError } from '@kv/core';
 import { templateMessages } from '@kv/models';
 import type { ChatMessage, ChatTemplate } from '@kv/models';
+import type { AskNames } from './ask.ts';
 import { Refusal } from './refusal.ts';
 
 /**
  * Returns messages in OpenAI's form as a chat template reads them, calls and their results included.
- * @param at what the client calls a message
+ * @param names what the client calls a message, and the id of a call in its result
  * @throws Refusal naming calls or results that the template would leave out, or that do not belong together
  */
 export function conversation(
   messages: readonly ChatMessage[],
   template: ChatTemplate | undefined,
-  at: (i: number) => string,
+  { one: at, callId = 'tool_call_id' }: Pick<AskNames, 'one' | 'callId'>,
 ): readonly ChatMessage[] {
   if (!template) {
     for (const [i, { role, tool_calls: calls }] of messages.entries())
@@ -27,7 +28,7 @@ export function conversation(
     return templateMessages(template, messages);
   } catch (cause) {
     if (!KvError.is(cause)) throw cause;
-    const param = cause.at.replace(/^messages\[(\d+)\]/, (_, i) => at(Number(i)));
+    const param = cause.at.replace(/^messages\[(\d+)\]/, (_, i) => at(Number(i))).replace(/tool_call_id$/, callId);
     throw new Refusal(`'${param}': ${cause.message.slice(cause.at.length + 2)}`, { param });
   }
 }

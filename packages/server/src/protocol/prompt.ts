@@ -89,7 +89,7 @@ async function chatPrompt(
   const template = chatTemplate?.(),
     { prompt: param } = names,
     variables = variablesOf(asked.variables, usual, template !== undefined),
-    messages = conversation(asked.messages, template, names.one);
+    messages = conversation(asked.messages, template, names);
   // checked before rendering, which only makes it longer
   reader.expectFits(held(tools), limits, names.tools);
   reader.expectFits(
@@ -107,7 +107,7 @@ async function chatPrompt(
     tails: template ? [] : ['\n'],
     async rest(i, tail) {
       const rest = render
-        ? afterTurn(asked.messages, i, (given) => conversation(given, template, names.one), render)
+        ? afterTurn(asked.messages, i, (given) => conversation(given, template, names), render)
         : afterLine(messages, i, lines, tail);
       return rest && (await reader.read(rendered(rest, false), limits, param));
     },

@@ -115,6 +115,7 @@ export const ofType = (description: string, ...types: readonly string[]) => ({
   type: 'object',
   properties: { type: { enum: types, description } },
   required: ['type'],
+  description: 'an object with type',
 });
 /** Validates an object by its type: one of `type` by `then`, others by `otherwise`. */
 export const byType = (type: string, then: object, otherwise: object) => ({

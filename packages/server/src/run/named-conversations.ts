@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { KvError } from '@kv/core';
 import { Refusal } from '../protocol/refusal.ts';
 import type { ConversationStore } from './conversation-store.ts';
 import { unlessAway } from './steady-store.ts';
@@ -28,7 +29,9 @@ export class NamedConversations<T> {
   name(id: string, conversation: T): Promise<void> | undefined {
     const text = JSON.stringify(conversation);
     this.#keep(id, text);
-    const put = this.#store?.put(keyOf(id), new TextEncoder().encode(`${id}\n${text}`)).catch(this.#failed);
+    const put = this.#store
+      ?.put(keyOf(id), new TextEncoder().encode(`${id}\n${sealOf(text)}\n${text}`))
+      .catch(this.#failed);
     return this.#store?.shared ? put : undefined;
   }
 
@@ -40,7 +43,11 @@ export class NamedConversations<T> {
     const text = this.#texts.get(id) ?? (await this.#stored(id));
     if (text === undefined)
       throw new Refusal(
-        `'${param}' is not known (any more), got ${JSON.stringify(id.slice(0, 80))}: send the whole conversation as 'input' instead, and go on from the id of its answer`,
+        `'${param}' is not known (any more), got ${JSON.stringify(id.slice(0, 80))}: ${
+          param === 'previous_response_id'
+            ? "send the whole conversation as 'input' instead, and go on from the id of its answer"
+            : 'the server forgets those that were used least recently, and keeps none with store: false'
+        }`,
         { status: 404, param, code: 'previous_response_not_found' },
       );
     this.#keep(id, text);
@@ -64,24 +71,25 @@ export class NamedConversations<T> {
     }
   }
 
+  /** Returns what the store has under an id; what is damaged is deleted, and told. */
   async #stored(id: string): Promise<string | undefined> {
     try {
-      const bytes = await this.#store?.get(keyOf(id)),
-        [of, text] = bytes ? split(new TextDecoder('utf-8', { fatal: true }).decode(bytes)) : [];
-      if (of !== id || text === undefined) return undefined;
-      JSON.parse(text);
-      return text;
+      const bytes = await this.#store?.get(keyOf(id));
+      if (!bytes) return undefined;
+      const [of, seal, ...rest] = new TextDecoder().decode(bytes).split('\n'),
+        text = rest.join('\n');
+      if (of === id && seal === sealOf(text)) return text;
+      this.#failed(new KvError('conversations', `a response of the store is damaged, and deleted: ${id.slice(0, 80)}`));
+      await this.#store?.delete(keyOf(id));
     } catch (cause) {
       this.#failed(cause);
-      return undefined;
     }
+    return undefined;
   }
 }
 
-const split = (text: string): readonly [string, string] => {
-  const at = text.indexOf('\n');
-  return [text.slice(0, at), text.slice(at + 1)];
-};
+/** What a text is told by: a store may damage it. */
+const sealOf = (text: string): string => createHash('sha256').update(text).digest('hex');
 
 /** The key of an id, which a client chooses. */
 const keyOf = (id: string): string => createHash('sha256').update(`response ${id}`).digest('hex');

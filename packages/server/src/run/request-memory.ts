@@ -23,7 +23,7 @@ export class RequestMemory {
     const { requestLimit } = this.#pool;
     if (bytes > requestLimit)
       throw new Refusal(
-        `the body may take ${bytes} bytes until it is read, more than the ${requestLimit} that requests have here: send less, and its 'content-length'`,
+        `the body may take ${bytes} bytes until it is read, more than the ${requestLimit} that requests have here: send less, with its length in the header 'content-length'`,
         { status: 413 },
       );
     while (!this.#pool.takeRequest(bytes)) {

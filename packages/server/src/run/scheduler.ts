@@ -1,4 +1,4 @@
-import { heldOf, stepTogether } from '@kv/engine';
+import { heldOf, slotRows, stepTogether } from '@kv/engine';
 import type { Model, PrefillPartsOptions, Sequence } from '@kv/models';
 import { promptScores } from '../protocol/logprobs.ts';
 import { cancelledRefusal, Refusal, refusalOf } from '../protocol/refusal.ts';
@@ -354,6 +354,8 @@ export class Scheduler {
         peakBytes: Math.max(cache.peakBytes, peakBytes),
       };
       for (const note of sequence.stats.notes) usage.notes.add(note);
+      const grown = grownNote(sequence, slots.kept);
+      if (grown !== undefined) usage.notes.add(grown);
       usage.droppedSlots += slots.dropped;
       usage.tokensDropped += tokens.dropped;
     }
@@ -389,6 +391,15 @@ export class Scheduler {
     for (const choice of [...job.choices]) this.#finish(job, choice, false);
     job.events.end(refusal);
   }
+}
+
+/** Returns a note on an answer that has made its cache larger than its budget, where no event ran during the answer. */
+function grownNote({ active, memory, model }: Sequence, kept: number): string | undefined {
+  const { policy, budget } = active,
+    allowed = (budget?.slots ?? Infinity) * slotRows(model.config);
+  if (!policy.evicts || policy.choosesBudget || kept <= allowed || (policy.hooks('cadence')[0]?.every ?? 0) > 0)
+    return undefined;
+  return `keeps up to ${memory.slots.longest} slots a head after the answer: its budget counts at the end of each prompt, and while answers are generated with 'every' alone`;
 }
 
 /**

@@ -76,9 +76,7 @@ export type RequestMessage = Static<typeof message>;
 
 const tool = Type.Object(
   {
-    type: Type.Optional(
-      Type.Literal('custom', { description: "'custom', since this server runs no tools of its own" }),
-    ),
+    type: Type.Optional(Type.Literal('custom')),
     name: NAME,
     description: Type.Optional(text),
     input_schema: Type.Unsafe<object>({ type: 'object', description: 'a JSON schema of an object' }),
@@ -112,7 +110,18 @@ const asked = {
     description: `from 1 to ${LIMITS.messages} messages`,
   }),
   system: Type.Optional(texts),
-  tools: Type.Optional(Type.Array(tool, { maxItems: LIMITS.tools, description: `up to ${LIMITS.tools} functions` })),
+  tools: Type.Optional(
+    Type.Unsafe<readonly Static<typeof tool>[]>({
+      type: 'array',
+      items: {
+        if: { type: 'object', required: ['type'] },
+        then: byType('custom', tool, ofType("'custom', since this server runs no tools of its own", 'custom')),
+        else: tool,
+      },
+      maxItems: LIMITS.tools,
+      description: `up to ${LIMITS.tools} functions`,
+    }),
+  ),
   tool_choice: Type.Optional(
     Type.Unsafe<{
       readonly type: keyof typeof CHOICES;

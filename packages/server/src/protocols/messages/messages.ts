@@ -55,6 +55,7 @@ function conversationAsk(
       maxNewTokens: 'max_tokens',
       prompt: 'messages',
       one: (i) => (i < offset ? 'system' : 'messages'),
+      callId: 'tool_use_id',
       tools: 'tools',
       parameters: (i) => `tools[${i}].input_schema`,
       toolChoice: 'tool_choice',

@@ -28,7 +28,7 @@ const textPart = Type.Object(
   { additionalProperties: false, description: 'an object with type and text' },
 );
 const PARTS = ['input_text', 'output_text', 'text'];
-const texts = Type.Unsafe<string | readonly { readonly text: string }[]>({
+const texts = Type.Unsafe<string | readonly { readonly type?: string; readonly text: string }[]>({
   if: { type: 'array' },
   then: {
     type: 'array',

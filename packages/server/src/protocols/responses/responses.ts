@@ -99,6 +99,7 @@ export const conversationAsk = (
     maxNewTokens: 'max_output_tokens',
     prompt: 'input',
     one: () => 'input',
+    callId: 'call_id',
   },
 });
 
@@ -108,7 +109,7 @@ async function ask(body: ResponsesRequest, remembered: NamedConversations<Respon
     { policy, budget, block, every, max_output_tokens: maxNewTokens, top_logprobs: top } = body,
     { chat_template_kwargs } = body,
     format = text?.format;
-  if (body.input === undefined && previous === undefined)
+  if (previous === undefined && (body.input ?? []).length === 0)
     throw new Refusal("'input' is expected, got none", { param: 'input' });
   const input = await itemsOf(body.input, remembered),
     items = [...(previous === undefined ? [] : (await remembered.named(previous)).items), ...input];
@@ -127,12 +128,12 @@ async function ask(body: ResponsesRequest, remembered: NamedConversations<Respon
         previous_response_id: previous ?? null,
         reasoning: { effort: null, summary: null },
         store,
-        temperature: body.temperature ?? 1,
+        temperature: body.temperature ?? null,
         text: { format: format ?? { type: 'text' } },
         tool_choice: choice,
         tools,
         top_logprobs: top ?? 0,
-        top_p: body.top_p ?? 1,
+        top_p: body.top_p ?? null,
         truncation: 'disabled',
         ...(body.user !== undefined && { user: body.user }),
       },
@@ -343,6 +344,27 @@ export function responses(remembered: NamedConversations<ResponseRecord>): Proto
 /** A route that names a response. */
 interface OfResponse {
   readonly Params: { readonly id: string };
+  readonly Querystring: Readonly<Record<string, unknown>>;
+}
+
+/** @throws Refusal for what a query asks, but for what is there anyway */
+function expectNoQuery(query: OfResponse['Querystring']): void {
+  const [param] = Object.keys(query).filter((name) => !name.startsWith('include'));
+  if (param !== undefined) throw new Refusal(`'${param}' is not supported in this query`, { param });
+}
+
+/** An item that was sent, as it is listed: with its type and an id. */
+function listed(item: Item, id: string): Item & { readonly id: string } {
+  if (item.type !== undefined && item.type !== 'message') return { ...item, id: item.id ?? id };
+  const { role, content } = item,
+    type = role === 'assistant' ? 'output_text' : 'input_text';
+  return {
+    status: 'completed',
+    ...item,
+    type: 'message',
+    id: item.id ?? id,
+    content: typeof content === 'string' ? [{ type, text: content }] : content,
+  };
 }
 
 /** Routes that tell, and forget, what is remembered. */
@@ -355,10 +377,15 @@ export function responseRoutes(app: FastifyInstance, remembered: NamedConversati
       param: 'id',
     });
   };
-  app.get<OfResponse>('/v1/responses/:id', async ({ params: { id } }) => (await found(id)).response);
-  app.get<OfResponse>('/v1/responses/:id/input_items', async ({ params: { id } }) => {
-    const { input: data = [] } = await found(id);
-    return { object: 'list', data, has_more: false };
+  app.get<OfResponse>('/v1/responses/:id', async ({ params: { id }, query }) => {
+    expectNoQuery(query);
+    return (await found(id)).response;
+  });
+  app.get<OfResponse>('/v1/responses/:id/input_items', async ({ params: { id }, query }) => {
+    expectNoQuery(query);
+    const { input = [] } = await found(id),
+      data = input.map((item, i) => listed(item, `${id}_${i}`));
+    return { object: 'list', data, first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null, has_more: false };
   });
   app.delete<OfResponse>('/v1/responses/:id', async ({ params: { id } }) => {
     await found(id);
