@@ -397,8 +397,9 @@ export class Scheduler {
 function grownNote({ active, memory, model }: Sequence, kept: number): string | undefined {
   const { policy, budget } = active,
     allowed = (budget?.slots ?? Infinity) * slotRows(model.config);
-  if (!policy.evicts || policy.choosesBudget || kept <= allowed || (policy.hooks('cadence')[0]?.every ?? 0) > 0)
-    return undefined;
+  // a share is of the prompt
+  if (!policy.evicts || policy.choosesBudget || budget?.share !== undefined) return undefined;
+  if (kept <= allowed || (policy.hooks('cadence')[0]?.every ?? 0) > 0) return undefined;
   return `keeps up to ${memory.slots.longest} slots a head after the answer: its budget counts at the end of each prompt, and while answers are generated with 'every' alone`;
 }
 
