@@ -48,6 +48,7 @@ const LOOKED_UP: readonly (readonly [command: RegExp, why: string])[] = [
     'runs tests',
   ],
   [/^npx tsgo|^pnpm --filter/, 'is a step of npm run check'],
+  [/^curl localhost:8080.*keys\.txt/, 'asks the cluster of the example, which npm run test:cluster runs'],
   [
     /^(?:[A-Z_]+=\S+ )?p?npm (?:create|i|install|publish|login|pack)\b|^npx (?:@kv\/cli|kv)\b/,
     'third-party.release.test.ts runs such, on a registry of this machine',
