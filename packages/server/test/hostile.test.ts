@@ -155,7 +155,7 @@ describe('prompts that are never to end', () => {
           expect(statuses.every((status) => status === 200 || status === 400)).toBe(true);
         },
       ),
-      { numRuns: 3 },
+      { numRuns: 6 },
     );
     clearImmediate(ticking);
     expect(begun).toBeGreaterThan(20);
