@@ -11,7 +11,7 @@ import { expectHeld, expectModel, newTokensOf, sequencePolicyOf } from '../proto
 import type { Defaults } from '../protocol/request.ts';
 import { answerMessages } from '../protocol/turns.ts';
 import { drawnBy, expectTokens } from '../protocol/sampling.ts';
-import { tooLong } from '../protocol/text-reader.ts';
+import { longestRead, tooLong } from '../protocol/text-reader.ts';
 import { toldHeader, toldOf } from '../protocol/told.ts';
 import type { PromptLimits } from '../protocol/text-reader.ts';
 import { answerEvents } from '../run/answer-event.ts';
@@ -93,13 +93,11 @@ export class Answers {
 
   /** Counts the tokens of a conversation that nothing answers. @throws Refusal */
   async count(asked: AskedConversation, request: FastifyRequest, reply: FastifyReply): Promise<number> {
-    const { name, shapes, letGo, maxPromptTokens: tokens } = this.#parts;
+    const { name, shapes, letGo, maxPromptTokens } = this.#parts;
     expectModel(asked.model, name);
     shapes.expectTools(asked);
-    const bounds = { tokens, of: `the ${tokens} tokens that this server reads of one` },
-      [{ ids }] = await readPrompts(asked, this.#parts, { ...bounds, signal: goneSignal(request, reply) }).finally(() =>
-        letGo(request),
-      );
+    const limits = { ...longestRead(maxPromptTokens), signal: goneSignal(request, reply) },
+      [{ ids }] = await readPrompts(asked, this.#parts, limits).finally(() => letGo(request));
     return ids.length;
   }
 
@@ -118,7 +116,7 @@ export class Answers {
     expectTokens(asked.sampling, model.config.vocab);
     scheduler.expectRoom();
     const bounds = evicts
-      ? { tokens: maxPromptTokens, of: `the ${maxPromptTokens} tokens that this server reads of one` }
+      ? longestRead(maxPromptTokens)
       : { tokens: maxPositions, of: `the model's context of ${maxPositions} tokens` };
     // releases the body's reservation before waiting for anything else
     const { prompts, shape } = await this.#prompts({ prompt, ...asked }, { ...bounds, signal }).finally(() =>

@@ -6,6 +6,7 @@ import { readPrompts } from '../protocol/prompt.ts';
 import { Refusal } from '../protocol/refusal.ts';
 import { expectModel, sequencePolicyOf } from '../protocol/request.ts';
 import { closed, common, LIMITS } from '../protocol/schema.ts';
+import { longestRead } from '../protocol/text-reader.ts';
 import { chatRequest } from '../protocols/chat/fields.ts';
 import { chat } from '../protocols/chat/chat.ts';
 import { conversationAsk } from '../protocols/responses/responses.ts';
@@ -75,11 +76,7 @@ export async function why(
     ask = await askOf(conversation, remembered);
   expectModel(ask.model, name);
   const { of: _, ...sequencePolicy } = sequencePolicyOf(ask, defaults, model),
-    limits = {
-      tokens: maxPromptTokens,
-      of: `the ${maxPromptTokens} tokens that this server reads of one`,
-      signal: goneSignal(request, reply),
-    },
+    limits = { ...longestRead(maxPromptTokens), signal: goneSignal(request, reply) },
     [{ turns }] = await readPrompts(ask, parts, limits).finally(() => letGo(request)),
     sequence = turns && scheduler.caches.conversations.of(turns, sequencePolicy);
   if (!sequence)

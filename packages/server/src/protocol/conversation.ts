@@ -4,6 +4,10 @@ import type { ChatMessage, ChatTemplate } from '@kv/models';
 import type { AskNames } from './ask.ts';
 import { Refusal } from './refusal.ts';
 
+/** Returns a text that is given whole, or in parts. */
+export const textOf = (given: string | readonly { readonly text: string }[] = ''): string =>
+  typeof given === 'string' ? given : given.map(({ text }) => text).join('');
+
 /**
  * Returns messages in OpenAI's form as a chat template reads them, calls and their results included.
  * @param names what the client calls a message, and the id of a call in its result

@@ -18,7 +18,6 @@ export interface GatheredChoice {
   readonly calls: GatheredCall[];
   readonly scored: ScoredToken[];
   finish: FinishReason;
-  stopText?: string | undefined;
 }
 
 /** Gathers the events of an answer. @throws Refusal where a job failed */
@@ -41,7 +40,7 @@ export async function gather(
     else if (event.what === 'reasoning') choice.reasoning += event.text;
     else if (event.what === 'call') choice.calls.push({ id: event.id, name: event.name, arguments: '' });
     else if (event.what === 'arguments') choice.calls[event.call].arguments += event.text;
-    else if (event.what === 'end') [choice.finish, choice.stopText] = [event.finish, event.stopText];
+    else if (event.what === 'end') choice.finish = event.finish;
   }
   return { choices, usage: usage! }; // it is the last event
 }

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import type { AnswerForm } from '@kv/grammars';
 import type { ChoiceEvent } from '../run/answer-event.ts';
 import type { Usage } from '../run/job.ts';
 import type { Ask } from './ask.ts';
@@ -44,6 +45,12 @@ export const head = (prefix: string, object: string, { model }: Answer): object 
   created: Math.floor(Date.now() / 1000),
   model,
 });
+
+/** Returns what an answer must look like by a form's type, and its schema if it has one. */
+export function formOf(type: string | undefined, schema?: object | boolean): AnswerForm | undefined {
+  if (schema !== undefined) return { kind: 'schema', schema };
+  return type === 'json_object' ? { kind: 'json' } : undefined;
+}
 
 export const frame = (data: unknown): string => `data: ${JSON.stringify(data)}\n\n`;
 

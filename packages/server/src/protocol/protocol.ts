@@ -4,6 +4,10 @@ import type { AnswerEvent } from '../run/answer-event.ts';
 import type { Ask, AskTerms } from './ask.ts';
 import type { Refusal } from './refusal.ts';
 
+/** Writes a server-sent event that has its name in its data too. */
+export const eventFrame = (type: string, data: object = {}): string =>
+  `event: ${type}\ndata: ${JSON.stringify({ type, ...data })}\n\n`;
+
 /** An answer to be written: what was asked, and what comes of it. */
 export interface Answer {
   readonly asked: AskTerms;

@@ -22,6 +22,21 @@ export const flag = Type.Optional(Type.Boolean({ description: 'true or false' })
 /** A field that labels a request for the client and does not affect the answer. */
 export const label = Type.Optional(Type.String({ maxLength: LIMITS.label, description: 'a text' }));
 
+/** The name of a model. */
+export const modelName = Type.String({
+  maxLength: LIMITS.name,
+  description: 'the name of a model that /v1/models lists',
+});
+
+/** Values of variables of the chat template. */
+export const templateVariables = Type.Optional(
+  Type.Unsafe<Readonly<Record<string, unknown>>>({
+    type: 'object',
+    description: 'an object of variables of the chat template',
+    maxProperties: LIMITS.labels,
+  }),
+);
+
 /** Labels by name. */
 export const labels = Type.Optional(
   Type.Object({}, { additionalProperties: true, description: 'an object', maxProperties: LIMITS.labels }),
@@ -168,9 +183,7 @@ export const extensions = {
 export const common = {
   ...neutral,
   ...sampling,
-  model: Type.Optional(
-    Type.String({ maxLength: LIMITS.name, description: 'the name of a model that /v1/models lists' }),
-  ),
+  model: Type.Optional(modelName),
   n: Type.Optional(count(1, `a whole number of choices from 1 to ${LIMITS.choices}`, LIMITS.choices)),
   stop: Type.Optional(
     Type.Union(

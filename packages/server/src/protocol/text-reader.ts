@@ -17,6 +17,12 @@ export interface PromptLimits {
   readonly signal?: AbortSignal | undefined;
 }
 
+/** Returns the bound of prompts that need not fit the model's context. */
+export const longestRead = (tokens: number): PromptLimits => ({
+  tokens,
+  of: `the ${tokens} tokens that this server reads of one`,
+});
+
 /**
  * Characters read before yielding to the event loop. Longer texts are read one at a time, so that the memory of reading
  * is needed once.

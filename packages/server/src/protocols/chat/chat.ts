@@ -1,11 +1,10 @@
 import type { Static } from 'typebox';
-import type { AnswerForm } from '@kv/grammars';
 import type { Ask } from '../../protocol/ask.ts';
 import { gather } from '../../protocol/gather.ts';
 import type { GatheredChoice } from '../../protocol/gather.ts';
 import { chatLogprobs } from '../../protocol/logprobs.ts';
 import type { ScoredToken } from '../../protocol/logprobs.ts';
-import { accounts, chunks, commonAsk, errorOf, head, NAMES } from '../../protocol/openai.ts';
+import { accounts, chunks, commonAsk, errorOf, formOf, head, NAMES } from '../../protocol/openai.ts';
 import type { Answer, Protocol } from '../../protocol/protocol.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import type { ChoiceEvent } from '../../run/answer-event.ts';
@@ -14,7 +13,7 @@ import { messagesOf } from './messages.ts';
 
 function ask(body: Static<typeof chatRequest>): Ask {
   const { max_tokens: most, max_completion_tokens: newer, logprobs, top_logprobs: top } = body,
-    { tools = [], tool_choice: choice = 'auto' } = body;
+    { tools = [], tool_choice: choice = 'auto', response_format: format } = body;
   if (top && !logprobs)
     throw new Refusal("'top_logprobs' is expected with 'logprobs': true", { param: 'top_logprobs' });
   if (most !== undefined && newer !== undefined && most !== newer)
@@ -27,7 +26,7 @@ function ask(body: Static<typeof chatRequest>): Ask {
     tools: tools.map((tool) => tool.function),
     toolChoice: typeof choice === 'string' ? choice : { name: choice.function.name },
     parallel: body.parallel_tool_calls ?? true,
-    form: formOf(body.response_format),
+    form: formOf(format?.type, format?.type === 'json_schema' ? format.json_schema.schema : undefined),
     maxNewTokens: newer ?? most,
     usualNewTokens: 256,
     logprobs: logprobs ? (top ?? 0) : undefined,
@@ -38,12 +37,6 @@ function ask(body: Static<typeof chatRequest>): Ask {
       one: (i) => `messages[${i}]`,
     },
   };
-}
-
-/** What an answer must look like. */
-function formOf(format: Static<typeof chatRequest>['response_format']): AnswerForm | undefined {
-  if (format?.type === 'json_schema') return { kind: 'schema', schema: format.json_schema.schema };
-  return format?.type === 'json_object' ? { kind: 'json' } : undefined;
 }
 
 const logprobsOf = ({ asked, tokenizer }: Answer, scored: readonly ScoredToken[] = []): object | null =>

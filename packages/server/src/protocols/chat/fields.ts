@@ -1,6 +1,17 @@
 import Type from 'typebox';
 import type { Static } from 'typebox';
-import { byType, closed, common, count, flag, LIMITS, NAME, ofType, only } from '../../protocol/schema.ts';
+import {
+  byType,
+  closed,
+  common,
+  count,
+  flag,
+  LIMITS,
+  NAME,
+  ofType,
+  only,
+  templateVariables,
+} from '../../protocol/schema.ts';
 
 const fn = Type.Object(
   {
@@ -121,13 +132,7 @@ export const chatRequest = Type.Object(
       maxItems: LIMITS.messages,
       description: `from 1 to ${LIMITS.messages} messages`,
     }),
-    chat_template_kwargs: Type.Optional(
-      Type.Unsafe<Readonly<Record<string, unknown>>>({
-        type: 'object',
-        description: 'an object of variables of the chat template',
-        maxProperties: LIMITS.labels,
-      }),
-    ),
+    chat_template_kwargs: templateVariables,
     max_completion_tokens: Type.Optional(count(0, 'a whole number of tokens')),
     logprobs: flag,
     top_logprobs: Type.Optional(count(0, 'a whole number from 0 to 20', 20)),

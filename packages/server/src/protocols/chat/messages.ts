@@ -1,4 +1,5 @@
 import type { ChatMessage } from '@kv/models';
+import { textOf } from '../../protocol/conversation.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import type { RequestMessage } from './fields.ts';
 
@@ -28,7 +29,7 @@ export const messagesOf = (messages: readonly RequestMessage[]): readonly ChatMe
       throw new Refusal(`'messages[${i}].content' is expected, got none`, { param: `messages[${i}].content` });
     return {
       role: role === 'developer' ? 'system' : role,
-      content: typeof content === 'object' ? content.map(({ text }) => text).join('') : (content ?? ''),
+      content: textOf(content),
       ...(name !== undefined && { name }),
       ...(reasoning_content !== undefined && { reasoning_content }),
       ...(made.length > 0 && { tool_calls: made }),

@@ -1,10 +1,7 @@
 import type { ChatMessage } from '@kv/models';
+import { textOf } from '../../protocol/conversation.ts';
 import { Refusal } from '../../protocol/refusal.ts';
 import type { Block, RequestMessage } from './fields.ts';
-
-type Texts = string | readonly { readonly text: string }[];
-const textOf = (given: Texts = ''): string =>
-  typeof given === 'string' ? given : given.map(({ text }) => text).join('');
 
 /** The role that may have each kind of block. */
 const ROLES: Readonly<Partial<Record<Block['type'], RequestMessage['role']>>> = {
@@ -17,7 +14,10 @@ const ROLES: Readonly<Partial<Record<Block['type'], RequestMessage['role']>>> = 
  * Returns the messages of a request in the form that chat templates read: results of calls are messages of their own.
  * @throws Refusal naming a block that its role does not have, and for messages that end with one of the assistant
  */
-export function conversationOf(messages: readonly RequestMessage[], system?: Texts): readonly ChatMessage[] {
+export function conversationOf(
+  messages: readonly RequestMessage[],
+  system?: Parameters<typeof textOf>[0],
+): readonly ChatMessage[] {
   if (messages.at(-1)?.role === 'assistant')
     throw new Refusal(
       "'messages' must end with a message of the role 'user', since an answer cannot be begun for the model here",

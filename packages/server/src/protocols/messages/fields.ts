@@ -12,6 +12,8 @@ import {
   ofType,
   only,
   sampling,
+  templateVariables,
+  modelName,
 } from '../../protocol/schema.ts';
 
 /** A mark of what may be cached: prefixes and conversations are, wherever they are marked. */
@@ -103,7 +105,7 @@ const choice = Object.entries(CHOICES).reduceRight<object>(
 
 /** What a conversation is made of: the fields of `/v1/messages/count_tokens`. */
 const asked = {
-  model: Type.String({ maxLength: LIMITS.name, description: 'the name of a model that /v1/models lists' }),
+  model: modelName,
   messages: Type.Array(message, {
     minItems: 1,
     maxItems: LIMITS.messages,
@@ -156,13 +158,7 @@ const asked = {
       { additionalProperties: false, description: 'an object with format' },
     ),
   ),
-  chat_template_kwargs: Type.Optional(
-    Type.Unsafe<Readonly<Record<string, unknown>>>({
-      type: 'object',
-      description: 'an object of variables of the chat template',
-      maxProperties: LIMITS.labels,
-    }),
-  ),
+  chat_template_kwargs: templateVariables,
   cache_control,
   context_management: Type.Optional(
     Type.Object({}, { additionalProperties: false, description: 'an empty object: a policy decides what is kept' }),

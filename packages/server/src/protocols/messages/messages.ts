@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Static } from 'typebox';
 import type { Ask } from '../../protocol/ask.ts';
+import { eventFrame } from '../../protocol/protocol.ts';
 import type { Answer, Protocol } from '../../protocol/protocol.ts';
 import { refusalOf } from '../../protocol/refusal.ts';
 import type { Refusal } from '../../protocol/refusal.ts';
@@ -110,8 +111,6 @@ const ending = (finish: FinishReason, stopText: string | undefined): object => (
   stop_sequence: stopText ?? null,
 });
 
-const frame = (type: string, data: object = {}): string =>
-  `event: ${type}\ndata: ${JSON.stringify({ type, ...data })}\n\n`;
 const deltaOf = (kind: Segment['kind'], text: string): object =>
   kind === 'text'
     ? { type: 'text_delta', text }
@@ -155,25 +154,27 @@ export const messages: Protocol = {
       output_tokens: 1,
     };
     let ended: object = {};
-    yield frame('message_start', {
+    yield eventFrame('message_start', {
       message: { ...head(answer), content: [], stop_reason: null, stop_sequence: null, usage: start },
     });
-    yield frame('ping');
+    yield eventFrame('ping');
     try {
       for await (const event of segmentsOf(answer.events))
-        if (event.what === 'usage') yield frame('message_delta', { delta: ended, usage: usageOf(answer, event.usage) });
+        if (event.what === 'usage')
+          yield eventFrame('message_delta', { delta: ended, usage: usageOf(answer, event.usage) });
         else if (event.what === 'end') ended = ending(event.finish, event.stopText);
         else {
           const { index, kind } = event.segment;
           if (event.what === 'begin')
-            yield frame('content_block_start', { index, content_block: blockOf(event.segment) });
-          else if (event.what === 'close') yield frame('content_block_stop', { index });
-          else if (event.text !== '') yield frame('content_block_delta', { index, delta: deltaOf(kind, event.text) });
+            yield eventFrame('content_block_start', { index, content_block: blockOf(event.segment) });
+          else if (event.what === 'close') yield eventFrame('content_block_stop', { index });
+          else if (event.text !== '')
+            yield eventFrame('content_block_delta', { index, delta: deltaOf(kind, event.text) });
         }
-      yield frame('message_stop');
+      yield eventFrame('message_stop');
     } catch (cause) {
       const { type: _, ...error } = errorOf(refusalOf(cause)) as { readonly type: string };
-      yield frame('error', error);
+      yield eventFrame('error', error);
     }
   },
   error: errorOf,

@@ -13,6 +13,8 @@ import {
   ofType,
   only,
   sampling,
+  templateVariables,
+  modelName,
 } from '../../protocol/schema.ts';
 
 const text = Type.String({ description: 'a text' });
@@ -150,9 +152,7 @@ export const responsesRequest = Type.Object(
   {
     ...extensions,
     ...sampling,
-    model: Type.Optional(
-      Type.String({ maxLength: LIMITS.name, description: 'the name of a model that /v1/models lists' }),
-    ),
+    model: Type.Optional(modelName),
     input: Type.Optional(
       Type.Unsafe<string | readonly InputItem[]>({
         if: { type: 'array' },
@@ -200,13 +200,7 @@ export const responsesRequest = Type.Object(
         { additionalProperties: false, description: 'an object with effort' },
       ),
     ),
-    chat_template_kwargs: Type.Optional(
-      Type.Unsafe<Readonly<Record<string, unknown>>>({
-        type: 'object',
-        description: 'an object of variables of the chat template',
-        maxProperties: LIMITS.labels,
-      }),
-    ),
+    chat_template_kwargs: templateVariables,
     include: Type.Optional(
       Type.Array(Type.String({ maxLength: LIMITS.label }), { maxItems: LIMITS.stops, description: 'a list of names' }),
     ),

@@ -1,8 +1,6 @@
 import type { ChatMessage } from '@kv/models';
+import { textOf } from '../../protocol/conversation.ts';
 import type { Item } from './fields.ts';
-
-type Texts = string | readonly { readonly text: string }[];
-const textOf = (given: Texts): string => (typeof given === 'string' ? given : given.map(({ text }) => text).join(''));
 
 /** Returns items as messages in the form that chat templates read: what one answer thought, said and called is one message. */
 export function messagesOf(items: readonly Item[]): readonly ChatMessage[] {

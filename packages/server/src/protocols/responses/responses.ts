@@ -4,7 +4,8 @@ import type { FastifyInstance } from 'fastify';
 import type { Ask } from '../../protocol/ask.ts';
 import { chatLogprobs } from '../../protocol/logprobs.ts';
 import type { ScoredToken } from '../../protocol/logprobs.ts';
-import { NAMES } from '../../protocol/openai.ts';
+import { formOf, NAMES } from '../../protocol/openai.ts';
+import { eventFrame } from '../../protocol/protocol.ts';
 import type { Answer, Protocol } from '../../protocol/protocol.ts';
 import { Refusal, refusalOf } from '../../protocol/refusal.ts';
 import { readSampling } from '../../protocol/sampling.ts';
@@ -144,12 +145,7 @@ async function ask(body: ResponsesRequest, remembered: NamedConversations<Respon
     n: 1,
     toolChoice: choice,
     parallel,
-    form:
-      format?.type === 'json_schema'
-        ? { kind: 'schema', schema: format.schema }
-        : format?.type === 'json_object'
-          ? { kind: 'json' }
-          : undefined,
+    form: formOf(format?.type, format?.type === 'json_schema' ? format.schema : undefined),
     sampling,
     stop: [],
     maxNewTokens,
@@ -249,7 +245,7 @@ function finished(
 class Frames {
   #number = 0;
   write(type: string, data: object): string {
-    return `event: ${type}\ndata: ${JSON.stringify({ type, sequence_number: this.#number++, ...data })}\n\n`;
+    return eventFrame(type, { sequence_number: this.#number++, ...data });
   }
 }
 
