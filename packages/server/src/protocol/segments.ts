@@ -9,7 +9,7 @@ export interface Segment {
   readonly index: number;
   /** Text so far: of a call, its arguments. */
   text: string;
-  /** Whether it ended by itself, and not because the answer had its length. */
+  /** Whether it ended by itself, as calls always do, and not because the answer had its length. */
   complete: boolean;
   readonly scored: ScoredToken[];
   /** Of a call. */
@@ -46,7 +46,7 @@ export async function* segmentsOf(events: AsyncIterable<AnswerEvent>): AsyncGene
   for await (const event of events)
     if (event.what === 'usage') yield event;
     else if (event.what === 'end') {
-      yield* close(event.finish !== 'length');
+      yield* close(event.finish !== 'length' || open?.kind === 'call'); // a call comes whole
       yield { what: 'end', finish: event.finish, stopText: event.stopText };
     } else if (event.what === 'call') {
       yield* close(true);

@@ -35,10 +35,9 @@ function conversationAsk(
     model,
     prompt: {
       messages: conversationOf(messages, system),
-      variables: {
-        ...(thinking && { enable_thinking: thinking.type !== 'disabled' }),
-        ...body.chat_template_kwargs,
-      },
+      variables: thinking
+        ? { enable_thinking: thinking.type !== 'disabled', ...body.chat_template_kwargs }
+        : body.chat_template_kwargs,
     },
     tools: tools.map(({ name, description, input_schema: parameters }) => ({
       ...{ name, parameters },
@@ -97,9 +96,6 @@ function blockOf({ kind, text, call }: Segment): object {
   return { type: 'tool_use', ...call, input: text === '' ? {} : JSON.parse(text) };
 }
 
-/** Whether a segment is a block: a call that the answer ended in is none. */
-const isWhole = ({ kind, complete }: Segment): boolean => kind !== 'call' || complete;
-
 const head = ({ model }: Answer): object => ({
   id: `msg_${randomBytes(12).toString('hex')}`,
   type: 'message',
@@ -141,7 +137,7 @@ export const messages: Protocol = {
     const { segments, finish, stopText, usage } = await gatherSegments(answer.events);
     return {
       ...head(answer),
-      content: segments.filter(isWhole).map(blockOf),
+      content: segments.map(blockOf),
       ...ending(finish, stopText),
       usage: usageOf(answer, usage),
     };
