@@ -12,7 +12,7 @@ const bytes = 2 ** 28,
 
 const reader = `
 const { parentPort } = require('node:worker_threads');
-const twos = Buffer.alloc(${bytes}, 2); // pages of zeros that nobody wrote may all be the same one
+const twos = Buffer.alloc(${bytes}, 2); // untouched pages of zeros may all be one page
 parentPort.on('message', () => {
   const from = performance.now();
   for (let i = 0; i < ${times}; i++) twos.indexOf(1); // the C library's memchr, which only reads

@@ -40,13 +40,13 @@ async function said(sequence, ids, most) {
   return tokenizer.decode(tokens).split('\n')[0];
 }
 
-/** How many turns fit a context of so many slots: where one that does not shift stops. */
+/** Returns the number of turns that fit a context of this many slots, where one that does not shift stops. */
 function readWithin(parts, slots) {
   let tokens = 0;
   return parts.findIndex(({ length }) => (tokens += length) > slots);
 }
 
-/** Reads a trace in a context of so many slots, and asks. */
+/** Reads a trace in a context of this many slots, and asks. */
 async function cell(trace, parts, slots) {
   const context = await peer.createContext({ contextSize: slots, batchSize: 512, threads: 1 }),
     sequence = context.getSequence(),

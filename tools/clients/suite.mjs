@@ -34,7 +34,7 @@ const { KV_URL: url, KV_MODEL: model } = process.env,
   City = z.object({ city: z.enum(cities) }),
   status = async () => (await fetch(`${url}/status`)).json();
 
-/** Waits until the server answers nobody. */
+/** Waits until the server has no request left. */
 async function idle() {
   for (let i = 0; i < 600; i++) {
     const { prompts } = await status();

@@ -88,7 +88,7 @@ export function fifth(): v128 {
 export function upperTwo(): v128 {
   return constant(UPPER);
 }
-/** Less what 0 is as a code of so many bits. */
+/** Returns minus the code that stands for zero, for codes of this many bits. */
 // @ts-ignore: decorator
 @inline
 export function lessMiddle(bits: i32): v128 {

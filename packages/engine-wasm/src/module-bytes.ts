@@ -1,7 +1,7 @@
 // Built by scripts/build-kernel.mjs from kernel with assemblyscript@0.28.20: do not edit.
 
 /** SHA-256 of the sources that the bytes were built from, in the order of their names, @kv/cpu's last. */
-export const moduleSource = '4697836875cbd9c5aa944aaf11a7db88b49ebd8e0897951e2fe2bf9477e129ea';
+export const moduleSource = 'b647d160e31ffb174b3ba74bd40009283d7981fdf605df72b9672e0f3e064a05';
 
 /** The WebAssembly module in each of its instruction forms, gzip, base64: 37346, 37764, 37586 bytes. */
 export const moduleBytes: readonly [plain: string, relaxed16: string, relaxed32: string] = [

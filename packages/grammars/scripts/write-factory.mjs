@@ -1,4 +1,4 @@
-/** Puts xgrammar itself in the place of the built `src/xgrammar/factory.ts`, which finds it in node_modules. */
+/** Replaces the built `src/xgrammar/factory.ts`, which loads xgrammar from node_modules, with xgrammar itself. */
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { factoryBody } from './factory.mjs';

@@ -9,7 +9,7 @@ export interface Anchor {
   readonly position: number;
   /** Characters of its value; without them, it is read from the text after the token. */
   readonly value?: Extent;
-  /** What it vouches with, of a sponsor's strength. @defaultValue 1 */
+  /** Share of a sponsor's strength that its value gets. @defaultValue 1 */
   readonly worth?: number;
 }
 /**

@@ -65,7 +65,7 @@ export function vouchFor(
     scores: ops.mul(ops.kernel(vouchers, { budgets, fresh, positions }, { reach, falloff: FALLOFF }), strength),
   };
 }
-/** Writes what each anchor vouches with at its position. */
+/** Writes the worth of each anchor at its position. */
 function worthOf(data: Float32Array, anchors: readonly Anchor[]): void {
   for (const { position, worth = 1 } of anchors) if (position in data) data[position] = Math.max(data[position], worth);
 }
