@@ -5,7 +5,7 @@ const poolOf = (slots: number, budget: number): number => (slots < 1 ? Math.floo
 
 /** The note of `whole`. */
 const TOO_SMALL =
-  'The protected slots do not hold all that is to be kept whole: values of the lowest worth, and among equals the latest, were dropped, and one may be cut. A larger budget or share of protected slots keeps them.';
+  'The protected slots do not hold all that is to be kept whole: what is worth least, and among equals the latest, was dropped, and one value or name may be cut. A larger budget or share of protected slots keeps it.';
 
 /**
  * Protected partition: of K slots, up to K_p go to the largest positive scores of `by`, the others to the main score.
@@ -34,10 +34,20 @@ export const protectedPartition = allocatorBy(
   ({ ops, by, budgets, forced, banned }, { slots, whole }) => {
     const open = ops.mul(ops.less(0, by), ops.not(ops.union(forced, banned))); // [G, n]
     const most = slots < 1 ? ops.map('floor', ops.mul(budgets, slots)) : slots,
-      pool = ops.max(0, ops.min(ops.sub(budgets, ops.count(forced)), most)); // [G, 1]
+      pool = ops.max(0, ops.min(ops.sub(budgets, ops.count(forced)), most)), // [G, 1]
+      protectable = ops.count(open),
+      all = ops.add(protectable, ops.count(ops.not(open)));
     return {
       forced: ops.top(by, pool, { banned: ops.not(open) }),
-      ...(whole && { notes: [{ unless: ops.sub(pool, ops.count(open)), says: TOO_SMALL }] }),
+      ...(whole && {
+        notes: [
+          {
+            // nothing is dropped where the budget holds every slot
+            unless: ops.max(ops.sub(pool, protectable), ops.sub(ops.add(budgets, ops.count(banned)), all)),
+            says: TOO_SMALL,
+          },
+        ],
+      }),
     };
   },
 );

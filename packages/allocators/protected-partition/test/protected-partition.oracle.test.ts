@@ -159,14 +159,16 @@ test('slots below 1 are a share of the budget, rounded down', () => {
     }),
   );
 });
-test('with `whole` a note says that the pool is too small, exactly when it is', () => {
+test('with `whole` a note says that the pool is too small, exactly when it is and something is dropped', () => {
   fc.assert(
     fc.property(cases, ({ scores, by, slots, spare }) => {
       const budget = Math.min(scores.length, slots + spare),
         notes = (whole: boolean): readonly string[] =>
           apply(compose(protectedPartition(marks(by), { slots, whole }), best), { scores: [scores], budget }).notes;
       expect(notes(false)).toEqual([]);
-      expect(notes(true)).toHaveLength(by.filter((x) => x > 0).length > Math.min(budget, slots) ? 1 : 0);
+      expect(notes(true)).toHaveLength(
+        budget < scores.length && by.filter((x) => x > 0).length > Math.min(budget, slots) ? 1 : 0,
+      );
     }),
   );
 });

@@ -58,10 +58,10 @@ function settled(o: Transactional) {
 type Settled = ReturnType<typeof settled>;
 
 /** Scorer of vouchers: all anchors vouch alike, or with `rank` by their confidence. */
-const voucherOf = ({ reach, most, strength, decay, anchors, rank }: Settled) =>
+const voucherOf = ({ reach, most, lead, strength, decay, anchors, rank }: Settled) =>
   rank === undefined
-    ? sponsorship({ reach, most, strength, decay, anchors })
-    : learnRank({ reach, most, strength, decay, rank });
+    ? sponsorship({ reach, most, lead, strength, decay, anchors })
+    : learnRank({ reach, most, lead, strength, decay, rank });
 type Voucher = ReturnType<typeof voucherOf>;
 
 /**

@@ -45,7 +45,7 @@ const LINK =
 /** A longer way to the value: "the door code at the cottage is". */
 const FAR = /^[^.!?\n:;"]{1,48}?(?:(?:(?<![\p{L}])(?:is|was|to|be)[ \t]|[:=(])[ \t]*(?=\S)|,[ \t]+(?=\d{3,12}\b))/u;
 const ABOUT =
-  /^[ \t_-]*(?:s|limit|limits|type|count|usage|length|size|price|budget|field|policy|manager|reset|of|per|window|names?|parameter|holder|protection|authentication)(?![\p{L}])/iu;
+  /^[ \t_-]*(?:s|limit|limits|type|count|usage|length|size|price|budget|field|policy|manager|reset|per|window|names?|parameter|holder|protection|authentication)(?![\p{L}])/iu;
 
 /** Nouns of things that have numbers, and the words between such a noun and its number. */
 const NOUN =
@@ -57,6 +57,11 @@ const NAMES = new RegExp(
 /** The same where the noun says by itself that a number of any length follows. */
 const SURE =
   /(?:number|no\.?|nr\.?|id|#|ref(?:erence)?|IBAN|serial)[\s:=#"'(*_[]*(?:is|was|reads|says)?[\s:=#"'(*_[]*$/iu;
+/** A noun far from its number: "ticket number for the broken gate is:". */
+const NAMES_FAR = new RegExp(
+  `(?:^|[^\\p{L}\\p{N}])(?:${NOUN})[ \\t](?:(?:number|no\\.?|nr\\.?|id|code|ref\\.?|reference)[ \\t])?(?:for|of|on|at|from|with|to|about)[ \\t][^.!?\\n:;,"]{1,48}?(?:(?<![\\p{L}])(?:is|was|are|reads)[ \\t]*:?|:)[\\s"'*_]{0,4}$`,
+  'iu',
+);
 /** A noun that comes after the number: "under X4Y7, the record locator". */
 const FOLLOWED = new RegExp(`^["')]?,[ \\t](?:the|your|my|our) (?:[a-z]+ )?(?:${NOUN})(?![\\p{L}])`, 'iu');
 const UNIT =
@@ -183,7 +188,10 @@ const numbered: Reads = (text, { start, text: said }) => {
     clause = line.slice(sentenceStart(line)),
     after = text.slice(value[1], value[1] + 40);
   const isNamed =
-    FOLLOWED.test(after) || NAMES.test(clause) || (/[#(]$/.test(clause) && NAMES.test(clause.replace(/[#(]$/, '')));
+    FOLLOWED.test(after) ||
+    NAMES.test(clause) ||
+    NAMES_FAR.test(clause) ||
+    (/[#(]$/.test(clause) && NAMES.test(clause.replace(/[#(]$/, '')));
   if (isNamed && !UNIT.test(after) && looksNumbered(content, SURE.test(clause) || content.startsWith('#') ? 3 : 4)) {
     const year = /^(?:1[5-9]|20)\d\d$/.test(content) && !SURE.test(clause);
     if (!year) return [{ value, worth: NAMED }];
@@ -280,6 +288,7 @@ export function detailsOf(tokens: Tokens): readonly Detail[] {
     if (!last || one.value[0] >= last.value[1]) apart.push(one);
     else
       apart[apart.length - 1] = {
+        ...((last.title ?? one.title) && { title: (last.title ?? one.title)! }),
         value: [last.value[0], Math.max(last.value[1], one.value[1])],
         worth: Math.max(last.worth, one.worth),
       };
@@ -325,10 +334,15 @@ function anchorsIn(tokens: Tokens): readonly Anchor[] {
       last < text.length && (found.at(-1)?.value[1] ?? 0) < text.length
         ? [{ value: [last, text.length], worth: NAMED }]
         : [];
-  return [...found, ...open].map(({ value, worth }): Anchor => {
+  return [...found, ...open].map(({ value, title, worth }): Anchor => {
     const content = text.slice(...value),
       again = seen.has(content);
     seen.add(content);
-    return { position: tokenBefore(value[0], offsets), value, worth: again ? worth * AGAIN : worth };
+    return {
+      position: tokenBefore(value[0], offsets),
+      value,
+      ...(title && { title }),
+      worth: again ? worth * AGAIN : worth,
+    };
   });
 }

@@ -9,6 +9,8 @@ export interface Anchor {
   readonly position: number;
   /** Characters of its value; without them, it is read from the text after the token. */
   readonly value?: Extent;
+  /** Characters that name the value elsewhere in the text, such as the title of its column. */
+  readonly title?: Extent;
   /** Share of a sponsor's strength that its value gets. @defaultValue 1 */
   readonly worth?: number;
 }

@@ -1,7 +1,7 @@
 import type { Tokens } from '@kv/core';
 import { isSecretValue, looksNumbered, nameKind } from './name-kind.ts';
 import type { NameKind } from './name-kind.ts';
-import type { Detail } from './value-extent.ts';
+import type { Detail, Extent } from './value-extent.ts';
 
 /** A line longer than this is no row of a table. */
 const LONGEST_LINE = 2000;
@@ -14,6 +14,7 @@ type Cut = (line: string, at: number) => readonly Cell[];
 interface Table {
   readonly cut: Cut;
   readonly kinds: readonly (NameKind | undefined)[];
+  readonly titles: readonly Extent[];
 }
 /** What was read of a text: whole lines up to `end`, and the table that is open there. */
 interface State {
@@ -22,6 +23,7 @@ interface State {
   readonly found: Detail[];
 }
 
+const extentOf = ({ text, start }: Cell): Extent => [start, start + text.length];
 const trimmed = (text: string, start: number): Cell => {
   const before = /^[\s"'`*]*/.exec(text)?.[0].length ?? 0;
   return { text: text.slice(before).replace(/[\s"'`*]+$/, ''), start: start + before };
@@ -51,14 +53,15 @@ const isTitle = ({ text }: Cell): boolean =>
   text === '' || (/^\p{L}[\p{L}\d _.#/()-]{0,30}$/u.test(text) && !/\d{3}/.test(text));
 
 /** Returns the table whose header a line is. */
-function tableOf(line: string): Table | undefined {
+function tableOf(line: string, at: number): Table | undefined {
   const found = CUTS.find(([, test]) => test.test(line));
   if (!found) return undefined;
   const [cut] = found,
-    cells = cut(line, 0);
+    cells = cut(line, at);
   if (cells.length < 2 || !cells.every(isTitle)) return undefined;
   return {
     cut,
+    titles: cells.map(extentOf),
     kinds: cells.map(({ text }) =>
       /\b(?:an?|per|of|each|in|for|last|first)\b/i.test(text) ? undefined : nameKind(text),
     ),
@@ -79,7 +82,8 @@ function read(table: Table, cells: readonly Cell[]): readonly Detail[] {
     return is
       ? [
           {
-            value: [cell.start, cell.start + cell.text.length] as const,
+            value: extentOf(cell),
+            ...(kind === table.kinds[i] && { title: table.titles[i]! }),
             worth: secret ? 1 : 0.8,
           },
         ]
@@ -94,7 +98,7 @@ function step(table: Table | undefined, line: string, at: number): Pick<State, '
   const cells = table?.cut(line, at) ?? [];
   if (table && cells.length > 1 && cells.length === table.kinds.length)
     return { table, found: [...read(table, cells)] };
-  return { table: tableOf(line), found: [] };
+  return { table: tableOf(line, at), found: [] };
 }
 
 const states = new WeakMap<Tokens, State>();

@@ -6,6 +6,8 @@ export type Extent = readonly [start: number, end: number];
 /** A value found in a text, and what it is worth compared with others: secrets most. */
 export interface Detail {
   readonly value: Extent;
+  /** What names it elsewhere in the text, such as the title of its column. */
+  readonly title?: Extent;
   readonly worth: number;
 }
 
@@ -76,6 +78,27 @@ const isFullStop = (text: string, end: number): boolean =>
   (end === text.length || /[\s"'`)\]}]/.test(text[end])) &&
   (/[.:]/.test(text[end - 1]) ||
     (/[!?]/.test(text[end - 1]) && !/[a-z]/i.test(text.slice(0, end).replace(/^\D+$/, ''))));
+
+/** Characters before a value that are searched for the beginning of its name. */
+const FARTHEST_NAME = 256;
+/** What ends the clause before that of a value, where a key names the value and in prose. */
+const ENDS_FIELD = /[,;{}&?|]|[.!?](?=\s)/g,
+  ENDS_SENTENCE = /[.!?;](?=\s)/g;
+/**
+ * Returns where what names a value begins: its key where it has one, as in `"token": "..."`, else the beginning of its
+ * sentence, in any case on its line.
+ *
+ * @param start offset of the value
+ */
+export function nameBefore(text: string, start: number): number {
+  const near = text.slice(Math.max(0, start - FARTHEST_NAME), start),
+    line = near.slice(near.lastIndexOf('\n') + 1),
+    [sign = ''] = /[:=]["'`\s\\]*$/.exec(line) ?? [],
+    said = line.slice(0, line.length - sign.length),
+    end = [...said.matchAll(sign === '' ? ENDS_SENTENCE : ENDS_FIELD)].at(-1),
+    from = end ? end.index + 1 : 0;
+  return start - line.length + from + matchAt(/\s*/y, line, from).length;
+}
 
 /** Returns what a sticky pattern matches at an offset, or ''. */
 export function matchAt(pattern: RegExp, text: string, at: number): string {

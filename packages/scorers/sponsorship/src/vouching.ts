@@ -1,4 +1,4 @@
-import { count, maybe, number, share } from '@kv/core';
+import { count, maybe, number, share, whole } from '@kv/core';
 import { orWord } from '@kv/core/shared';
 import type { NewNotes, ResolvedOptions, Signal, StepContext, Tensor, Tokens } from '@kv/core';
 import { byPosition } from './detector.ts';
@@ -23,6 +23,11 @@ export const vouchingOptions = (strength: number) => ({
     'value',
   ),
   most: count(128, 'tokens', 'Tokens of a whole value at most, with `reach=value`: the first ones.'),
+  lead: whole(
+    12,
+    'tokens',
+    'Tokens before a whole value that are kept with it, at most, with `reach=value`: its key, or its sentence so far.',
+  ),
   strength: number(strength, 'Sponsor budget B of an anchor.', { least: 0 }),
   decay: maybe(
     share(0.9, "What is left of an anchor's budget after every generated token."),
@@ -47,12 +52,12 @@ export const fading = {
 export function vouchFor(
   ctx: StepContext & { readonly tokens: Tokens; readonly positions: Tensor; readonly fresh?: Tensor },
   anchors: () => readonly Anchor[],
-  o: Pick<Vouching, 'reach' | 'most' | 'strength'>,
+  o: Pick<Vouching, 'reach' | 'most' | 'lead' | 'strength'>,
 ): { readonly scores: Tensor } & NewNotes {
   const { ops, positions, at } = ctx,
-    { reach, most, strength } = o;
+    { reach, strength } = o;
   if (reach === 'value') {
-    const { row, cut } = wholeValues(ctx, o, most, anchors),
+    const { row, cut } = wholeValues(ctx, o, o, anchors),
       worth = ops.take(ops.from(row), positions);
     return {
       scores: ops.mul(ctx.fresh ? ops.mul(worth, ops.take(ctx.fresh, positions)) : worth, strength),

@@ -24,44 +24,65 @@ describe.each(
   each(scorerLaws(piece, { runs: 40 }), test);
 });
 
-/** A text of one letter, cut into tokens of one to four characters, with values anywhere after a token. */
+/** A text of marks and letters, cut into tokens of one to four characters, with values and titles anywhere. */
 const scenes = fc.array(fc.integer({ min: 1, max: 4 }), { minLength: 2, maxLength: 30 }).chain((sizes) => {
   let end = 0;
   const offsets = sizes.map((n) => [end, (end += n)] as const);
   return fc.record({
     offsets: fc.constant(offsets),
+    text: fc.string({ unit: fc.constantFrom(...'xxxxxxx  ,;.:="\n'), minLength: end, maxLength: end }),
     most: fc.integer({ min: 1, max: 12 }),
+    lead: fc.integer({ min: 0, max: 8 }),
     values: fc.array(
       fc.record({
         position: fc.integer({ min: -1, max: sizes.length - 2 }),
         skip: fc.nat(2),
         length: fc.integer({ min: 1, max: 20 }),
+        title: fc.option(
+          fc.nat(end - 1).map((from) => [from, Math.min(end, from + 3)] as const),
+          { nil: undefined },
+        ),
         worth: fc.constantFrom(0.25, 0.5, 1),
       }),
       { maxLength: 4 },
     ),
   });
 });
-test('every token of a value is vouched for alike, as the oracle says, wherever tokens are cut', () => {
+test('every token of a value and of its name is vouched for alike, as the oracle says, wherever tokens are cut', () => {
   fc.assert(
-    fc.property(scenes, ({ offsets, most, values }) => {
+    fc.property(scenes, ({ offsets, text, most, lead, values }) => {
       const length = offsets.at(-1)![1],
-        given = values.flatMap(({ position, skip, length: n, worth }) => {
+        given = values.flatMap(({ position, skip, length: n, title, worth }) => {
           // an anchor ends within its token, and its value begins there or a few characters later
           const from = position < 0 ? 0 : offsets[position][0] + 1,
             start = Math.min(from + skip, length - 1),
             end = Math.min(start + n, length);
           return offsets[Math.max(0, position)][1] + 2 >= start
-            ? [{ position, value: [start, end] as const, worth }]
+            ? [{ position, value: [start, end] as const, ...(title && { title }), worth }]
             : [];
         }),
-        tokens = { text: 'x'.repeat(length), ids: offsets.map((_, i) => i), offsets },
-        piece = sponsorship({ reach: 'value', most, anchors: detector('given', {}, () => () => given)() });
+        tokens = { text, ids: offsets.map((_, i) => i), offsets },
+        piece = sponsorship({ reach: 'value', most, lead, anchors: detector('given', {}, () => () => given)() });
       const got = Array.from(apply(piece, { tokens }).scores!.data);
-      expect(got).toEqual(wholeOracle(tokens, given, most, 15));
+      expect(got).toEqual(wholeOracle(tokens, given, { most, lead }, 15));
     }),
     { numRuns: 300 },
   );
+});
+test.each([
+  ['{"bank": "North", "session_key": "aX9qq177zz"}', '"session_key": "aX9qq177zz"'],
+  [
+    'Hello. My ticket number for the broken gate is: 48213976. Bye',
+    'My ticket number for the broken gate is: 48213976.',
+  ],
+  ['see https://x.y/?a=1&token=Zk39sl30XXpq2 now', 'token=Zk39sl30XXpq2'],
+  ['| order | name |\n|---|---|\n| 48213976 | Ann |\n', 'order| 48213976 '],
+])('a value stays with what names it: %s', (text, kept) => {
+  const { scores } = apply(sponsorship({ reach: 'value', lead: 64, anchors: details() }), {
+    tokens: tokenise(text, 1),
+  });
+  const found = Array.from(text, (c, i) => ((scores!.data[i] ?? 0) > 0 ? c : '')).join('');
+  expect(found).toContain(kept);
 });
 
 test.each([
@@ -103,7 +124,7 @@ test('values that do not decay need no state, so nothing of them has to be saved
   expect(compile(sponsorship({ reach: 'value' })).hooks('step')).toHaveLength(0);
   expect(compile(sponsorship({ reach: 'value', decay: 0.5 })).hooks('step')).toHaveLength(1);
   const fresh = { data: Float32Array.of(1, 1, 0.5, 0.5), shape: [1, 4] },
-    piece = sponsorship({ reach: 'value', decay: 0.5, anchors: regex() });
+    piece = sponsorship({ reach: 'value', decay: 0.5, lead: 0, anchors: regex() });
   expect(
     Array.from(
       apply(piece, { tokens: tokenise('pin:47'.padEnd(4), 2), fresh: { data: fresh.data.slice(0, 3), shape: [1, 3] } })
@@ -113,7 +134,7 @@ test('values that do not decay need no state, so nothing of them has to be saved
 });
 test('a value of more than `most` tokens is cut, and a note says so', () => {
   const tokens = tokenise(`key: ${'x9'.repeat(20)} and so on`, 1),
-    run = (most: number) => apply(sponsorship({ reach: 'value', most }), { tokens });
+    run = (most: number) => apply(sponsorship({ reach: 'value', most, lead: 0 }), { tokens });
   expect(run(64).notes).toEqual([]);
   expect(Array.from(run(64).scores!.data).filter((v) => v > 0)).toHaveLength(42); // a space, 40 characters, a space
   expect(run(9).notes).toEqual([expect.stringContaining('longer than `most` tokens')]);
