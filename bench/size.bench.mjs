@@ -6,9 +6,11 @@
  *
  *   npm run bench size      or, once built:   node bench/size.bench.mjs --shapes 1B --types Q4_0,Q8_0 --turns 3 --peer FOLDER
  *
- * The peer is installed as by peers/llama-cpp.mjs. On an idle machine; for Node 20 and 24 run it in each. `--out NAME` also
+ * `--cold`, as root on Linux, empties the system's cache of files before each reading and each start, as after a boot. The
+ * peer is installed as by peers/llama-cpp.mjs. On an idle machine; for Node 20 and 24 run it in each. `--out NAME` also
  * writes the table to bench/results/NAME.md.
  */
+import { execFileSync } from 'node:child_process';
 import { createReadStream, mkdirSync, statSync, writeFileSync } from 'node:fs';
 import { availableParallelism, cpus } from 'node:os';
 import { join } from 'node:path';
@@ -21,7 +23,7 @@ import { multiplyAdds, readBandwidth } from './size/limits.mjs';
 import { fileTypes, writeRandomGguf } from './size/random-gguf.mjs';
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
-const { shapes, types, folder, tokens, decode, turns, threads, out, ...asked } = commandLine({
+const { shapes, types, folder, tokens, decode, turns, threads, cold, out, ...asked } = commandLine({
   shapes: ['1B', '3B'],
   types: Object.keys(fileTypes),
   folder: here('../.kv/size'),
@@ -29,14 +31,23 @@ const { shapes, types, folder, tokens, decode, turns, threads, out, ...asked } =
   decode: 32,
   turns: 3,
   threads: availableParallelism(),
+  cold: false,
   peer: undefined,
   'without-amx': false,
   out: undefined,
 });
 const peer = peerFolder(asked);
 
+/** Empties the system's cache of files, if that is asked for. */
+function chill() {
+  if (!cold) return;
+  execFileSync('sync');
+  writeFileSync('/proc/sys/vm/drop_caches', '3');
+}
+
 /** Returns the milliseconds of reading a file from its first byte to its last. */
 async function readingTime(path) {
+  chill();
   const from = performance.now();
   for await (const _ of createReadStream(path, { highWaterMark: 2 ** 22 }));
   return performance.now() - from;
@@ -44,6 +55,7 @@ async function readingTime(path) {
 
 /** Measures one engine alone: loading, then its first token; returns it, ready for turns. */
 async function started(file, config, first) {
+  chill();
   const engine = worker(file, config),
     loaded = await engine.ask({ loaded: true }),
     from = performance.now();
@@ -107,7 +119,7 @@ ${table([
   ]),
 ])}
 
-The peak of a process after all of this as a multiple of the file (the peer maps the file), and the time from its start to a loaded model and to a first token as multiples of reading the file, which the system then holds in memory:
+The peak of a process after all of this as a multiple of the file (the peer maps the file), and the time from its start to a loaded model and to a first token as multiples of reading the file, ${cold ? "each with the system's cache of files emptied" : 'which the system then holds in memory'}:
 
 ${table([
   ['file', 'peak, ours', 'peer', 'reading', 'loaded, ours', 'peer', 'first token, ours', 'peer'],
