@@ -28,7 +28,7 @@ const chosen = familyFiles.filter(
     (!nightly.includes(name) &&
       file === (asGguf.includes(name) ? 'model.gguf' : familyFiles.find(([other]) => other === name)![1])),
 );
-for (const [name, file] of inTurn(chosen, 3))
+for (const [name, file] of inTurn(chosen, 4))
   gpuTest(`${name}/${file}: logits as transformers'; under a policy tokens, logits and report as on the host`, (gpu) =>
     both(gpu, fixture(`${name}/${file}`), async (host, device) => {
       const [{ ids, logits }] = goldenOutputs(name, file);
@@ -79,12 +79,13 @@ const CASES = [
   ['quest', 8, undefined],
 ] as const;
 // all layers have a window, or some
-for (const [name, cases] of [
+const windowed = [
   ['mistral', inTurn(CASES, 2)],
   ['gemma3', inTurn(CASES.slice(0, 2), 2)],
   ['smollm3', inTurn(CASES.slice(2), 3)],
   ...(FULL ? ([['gemma4', CASES]] as const) : []),
-] as const)
+] as const;
+for (const [name, cases] of inTurn(windowed, 3))
   gpuTest(`${name}: what windows made unreachable is freed as on the host, under steps ahead and events too`, (gpu) =>
     both(gpu, fixture(name), async (host, device) => {
       const ids = Array.from({ length: 30 }, (_, i) => 3 + ((7 * i * i + 11 * i) % 61));

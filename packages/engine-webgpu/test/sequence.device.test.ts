@@ -6,6 +6,7 @@ import type { Policy } from '@kv/core';
 import { generate, Sequence } from '@kv/models';
 import type { Model } from '@kv/models';
 import { parsePolicy, policy as policyOf, policyNames } from '@kv/policies';
+import { inTurn } from '@kv/model-testing/in-turn';
 import { expect, vi } from 'vitest';
 import { gpuRuntime } from '../src/index.ts';
 import { gpuTests } from './device.ts';
@@ -64,7 +65,7 @@ const NOT = [
 ];
 const offered = FULL
   ? policyNames.filter((name) => !NOT.includes(name))
-  : ['streaming', 'snapkvCaote', 'tova', 'adakv', 'criticalkv', 'quest'];
+  : inTurn(['streaming', 'snapkvCaote', 'tova', 'adakv', 'criticalkv', 'quest'], 2);
 /** A question too long for a small model's context. */
 const WIDE = ['kvzip', 'kvzipModelWide'];
 
@@ -99,7 +100,7 @@ for (const name of offered)
     }),
   );
 
-for (const name of ['snapkvCaote', 'criticalkv', 'quest', 'snapkvMerge'])
+for (const name of inTurn(['snapkvCaote', 'criticalkv', 'quest', 'snapkvMerge'], 2))
   gpuTest(`${name} keeps over a cache of 8 bits what it keeps on the host`, (gpu) =>
     both(gpu, fixture('llama'), async (host, device) => {
       const policy = policyOf(name, small[name]),
@@ -197,7 +198,7 @@ gpuTest('decode stays flat: dispatches and bytes a token at 16 times the context
   }),
 );
 
-for (const copies of [false, true])
+for (const copies of inTurn([false, true], 2))
   gpuTest(`positions frozen in prefill keep what the layer before had, ${copies ? 'keys too' : 'projected'}`, (gpu) =>
     both(gpu, fixture('llama'), async (host, device) => {
       const frozen = freeze('early', { copies: () => copies }, () => ({ sinks: 3, below: 20 }))(),
