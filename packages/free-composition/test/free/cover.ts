@@ -16,7 +16,7 @@ export function random(seed: number): () => number {
 }
 /**
  * Returns the rows of a covering array that run this time, with their indices: all of them with KV_FULL=1, else the
- * eighth that KV_TURN chooses (0 to 7; .ci/run takes another one for each commit), and a row for each choice that no row
+ * eighth that KV_TURN modulo 8 chooses (.ci/run takes another one for each commit), and a row for each choice that no row
  * of that eighth has.
  */
 export function rowsOfTurn(rows: readonly Row[]): readonly (readonly [index: number, row: Row])[] {
