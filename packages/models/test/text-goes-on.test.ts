@@ -96,7 +96,7 @@ describe.each(names)('%s', (name) => {
           if (cut < ids.length) growing.push(ids[cut]);
         }
       }),
-      { numRuns: 40 }, // each of all its cuts, in two dozen tokenizers
+      { numRuns: Math.ceil(0.4 * (fc.readConfigureGlobal().numRuns ?? 100)) }, // each at all its cuts, in two dozen tokenizers
     );
   });
 
