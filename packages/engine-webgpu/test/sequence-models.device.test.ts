@@ -4,11 +4,12 @@ import { policy } from '@kv/policies';
 import { expect } from 'vitest';
 import { familyFiles, fixture, goldenOutputs, greedy, hasExperts } from '@kv/model-testing/fixture';
 import { inTurn } from '@kv/model-testing/in-turn';
-import { gpuTests } from './device.ts';
+import { byTurns, gpuTests } from './device.ts';
 import { golden } from './goldens.ts';
 import { both, json, relative, said } from './sequences.ts';
 
-const gpuTest = await gpuTests();
+const gpuTest = await gpuTests(),
+  oneOf = byTurns(gpuTest, ['qwen3', 'states', 'together', 'gemma4']);
 
 const FULL = process.env.KV_FULL === '1';
 
@@ -51,7 +52,7 @@ for (const [name, file] of inTurn(chosen, 4))
     }),
   );
 
-gpuTest('qwen3: tokens, logits and report as on the host', (gpu) =>
+oneOf('qwen3')('qwen3: tokens, logits and report as on the host', (gpu) =>
   both(gpu, golden('qwen3'), async (host, device) => {
     const { ids } = json<{ ids: number[] }>(`${golden('qwen3')}/golden.json`),
       options = {
@@ -142,7 +143,7 @@ async function fed(model: Model, tokens: readonly number[], part: number, snapsh
 }
 
 for (const name of HYBRIDS) {
-  gpuTest(
+  oneOf('states')(
     `${name}: copies, snapshots, saved caches and frozen tokens of layers that carry states are those of the host`,
     (gpu) =>
       both(gpu, fixture(name), async (host, device) => {
@@ -181,7 +182,7 @@ for (const name of HYBRIDS) {
       }),
   );
 
-  gpuTest(
+  oneOf('together')(
     `${name}: steps ahead of their tokens leave states of their own, and tokens of several sequences theirs`,
     (gpu) =>
       both(gpu, fixture(name), async (host, device) => {
@@ -214,7 +215,7 @@ for (const name of HYBRIDS) {
   );
 }
 
-gpuTest('gemma4: copies, saved caches, frozen tokens and batches are those of the host', (gpu) =>
+oneOf('gemma4')('gemma4: copies, saved caches, frozen tokens and batches are those of the host', (gpu) =>
   both(gpu, fixture('gemma4'), async (host, device) => {
     const h2o = policy('h2o', { recent: 4 }),
       prefilled = async (model: Model, n: number): Promise<Sequence> => {

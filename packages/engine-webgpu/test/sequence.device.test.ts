@@ -9,13 +9,14 @@ import { parsePolicy, policy as policyOf, policyNames } from '@kv/policies';
 import { inTurn } from '@kv/model-testing/in-turn';
 import { expect, vi } from 'vitest';
 import { gpuRuntime } from '../src/index.ts';
-import { gpuTests } from './device.ts';
+import { byTurns, gpuTests } from './device.ts';
 import { golden } from './goldens.ts';
 import { both, fixture, onDevice, relative, said } from './sequences.ts';
 
 /** KV_FULL=1 runs every policy of the catalogue, and more generations in a row. */
 const FULL = process.env['KV_FULL'] === '1';
-const gpuTest = await gpuTests();
+const gpuTest = await gpuTests(),
+  oneOf = byTurns(gpuTest, ['embedded', 'repetition']);
 /** Ids none of which comes twice: equal tokens have keys that score the same. */
 const distinct = (n: number): number[] => Array.from({ length: n }, (_, i) => (i * 37 + 11) % 64);
 
@@ -145,7 +146,7 @@ gpuTest('pieces read keys and values of one layer at a time as f32, which are fr
   }),
 );
 
-gpuTest('KVzip+ weighs a repetition by hidden states and output products as the host does', (gpu) =>
+oneOf('repetition')('KVzip+ weighs a repetition by hidden states and output products as the host does', (gpu) =>
   both(gpu, golden('llama'), async (host, device) => {
     const policy = parsePolicy('kvzip(sinks=2,plus=true) ∘ topK'),
       options = { ids: distinct(48), policy, budget: 16, maxNewTokens: 2 };
@@ -157,7 +158,7 @@ gpuTest('KVzip+ weighs a repetition by hidden states and output products as the 
   }),
 );
 
-gpuTest('the embedded model, without a policy', (gpu) =>
+oneOf('embedded')('the embedded model, without a policy', (gpu) =>
   both(gpu, 'embedded', async (host, device) => {
     const options = { prompt: 'Once upon a time', maxNewTokens: 4, stopAtEos: false },
       got = await onDevice(gpu, device, options, () => 0);
