@@ -166,7 +166,8 @@ const resolving = {
   extensions: ['.ts', '.mjs', '.js', '.d.ts', '.json'],
 };
 const options = {
-  tsPreCompilationDeps: 'specify',
+  tsPreCompilationDeps: true, // 'specify' would compile every file too; `import type` says what is a type
+  skipAnalysisNotInRules: true,
   doNotFollow: { path: 'node_modules' },
   exclude: {
     // kernel and loop folders are AssemblyScript

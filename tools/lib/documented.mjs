@@ -8,7 +8,8 @@ import { onTrial, published } from './manifests.mjs';
 import { isDocument, isExported, isSource } from './names.mjs';
 import { tracked } from './tracked.mjs';
 
-const parsed = () =>
+/** Returns the sources of packages and apps, parsed, by path. */
+export const parsed = () =>
   new Map(
     tracked((path) => isSource(path) && !onTrial(path)).map(({ path, text }) => [
       path,

@@ -106,8 +106,7 @@ export function census(ref) {
  * Returns one sentence for each exported type name that two packages use, each type or function that is a participle,
  * and each word of `HOUSE_WORDS` in a comment, literal text or document.
  */
-export function nameFaults() {
-  const { shared, participles, houseWords } = census();
+export function nameFaults({ shared, participles, houseWords } = census()) {
   return [
     ...houseWords.map(({ path, word }) => `${path} says '${word}': say what is meant`),
     ...shared.map(({ name, packages }) => `${name} is exported by ${packages.join(' and ')}: one name, one meaning`),

@@ -27,6 +27,7 @@ const CHEAPER: readonly (readonly [command: RegExp, text: RegExp, by: string])[]
   [/^npm run playground$/, /$/, ' -- --port 0'],
   [/^kv bench /, /1024,4096 --turns 5/, '64 --turns 1'],
   [/^kv bench .*psaw/, /4096$/, '64 --turns 1 --decode 4'],
+  [/^npm run -s kv -- needle .*model-hybrid/, /--prompts 70/, '--prompts 1'],
   [/^npm run -s study -- papers --row /, /--n 20/, '--n 2'],
   [/^npm run (?:-s )?changeset$/, /$/, ' -- --help'],
   [/^kv .*SmolLM2/, /(?:HuggingFaceTB\/)?SmolLM2-135M-Instruct(?:\.Q4_1\.gguf)?/, SMOLLM2],

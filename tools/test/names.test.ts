@@ -1,20 +1,24 @@
 import { createSourceFile, ScriptTarget } from 'typescript';
 import { expect, test } from 'vitest';
-import { undocumented, unknownNames } from '../lib/documented.mjs';
+import { parsed, undocumented, unknownNames } from '../lib/documented.mjs';
 import { census, nameFaults } from '../lib/names.mjs';
 
+/** What names and documents are read from, once for all tests. */
+const counted = census(),
+  sources = parsed();
+
 test('an exported type has one meaning over all packages and says what it is; comments use the words of the field', () => {
-  expect(nameFaults()).toEqual([]);
+  expect(nameFaults(counted)).toEqual([]);
 });
 
 test('the census sees names that are there: it cannot pass over nothing', () => {
-  const { exported, several } = census();
+  const { exported, several } = counted;
   expect(exported).toBeGreaterThan(2000);
   expect(several).toContain('Fields'); // a type in two adapters' files, exported by neither
 });
 
 test('every export of a published package and every field of its options has a docstring, with its default', () => {
-  expect(undocumented()).toEqual([]);
+  expect(undocumented(sources)).toEqual([]);
 });
 
 test('what has no docstring is found: an export of another file, an option, and one without its default', () => {
@@ -36,12 +40,12 @@ test('what has no docstring is found: an export of another file, an option, and 
 });
 
 test('every name in backticks in a document is one that a source has', () => {
-  expect(unknownNames()).toEqual([]);
+  expect(unknownNames(sources)).toEqual([]);
 });
 
 test('a name that no source has is found, and not one in a block of code, a path or of another library', () => {
   const text = '`topK`, `noSuchPiece(a=1)`, `x/noSuchPath`, `TextStreamer`\n```\n`noSuchCode`\n```\n';
-  expect(unknownNames(undefined, [{ path: 'docs/a.md', text }])).toEqual([
+  expect(unknownNames(sources, [{ path: 'docs/a.md', text }])).toEqual([
     'docs/a.md names noSuchPiece, which no source has',
   ]);
 });

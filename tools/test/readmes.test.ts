@@ -1,6 +1,7 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { inTurn } from '../../packages/model-testing/src/in-turn.ts';
 import { declared } from '../lib/declared.mjs';
 import { architecture } from '../lib/architecture.mjs';
 import { onTrial, piecePackages, published } from '../lib/manifests.mjs';
@@ -12,7 +13,7 @@ const packed = inject('packed');
 const withPieces = new Set(piecePackages().map(({ folder }) => folder));
 const pieces = packed.filter(({ folder }) => folder.split('/').length === 3 && withPieces.has(folder));
 
-describe.each(pieces)('the README of $name', ({ folder }) => {
+describe.each(inTurn(pieces, 2))('the README of $name', ({ folder }) => {
   const blocks: readonly string[] = examples(folder);
 
   test('has an example in a ts block, which runs and prints what its `// =>` comments say', async () => {

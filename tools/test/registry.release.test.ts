@@ -5,6 +5,7 @@ import { dirname, join, relative } from 'node:path';
 import { promisify } from 'node:util';
 import { transformSync } from 'esbuild';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { inTurn } from '../../packages/model-testing/src/in-turn.ts';
 import { packageFolders } from '../lib/manifests.mjs';
 import { root } from '../lib/process.mjs';
 import { startRegistry } from '../lib/registry.mjs';
@@ -114,7 +115,7 @@ try {
 }
 `;
 
-describe.each(['npm', 'pnpm', 'yarn'])('%s', (manager) => {
+describe.each(['npm', ...inTurn(['pnpm', 'yarn'], 2)])('%s', (manager) => {
   test('who installs one piece gets core with it, and its README runs', async () => {
     const at = project();
     await install(at, manager, '@kv/scorers-caote@1.0.0');

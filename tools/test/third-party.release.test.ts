@@ -142,8 +142,7 @@ far({ windw: 3 });
     await run(cwd, 'npm', 'install', '@kv/core', '@kv/cpu', '@kv/selectors-top-k', '@me/kv-long', 'kv-far', vite);
     const tsc = resolve(import.meta.dirname, '../../node_modules/.bin/tsc');
     for (const [module, moduleResolution] of [
-      ['node16', 'node16'],
-      ['nodenext', 'nodenext'],
+      ['node16', 'node16'], // as nodenext
       ['esnext', 'bundler'],
     ]) {
       const compilerOptions = { module, moduleResolution, strict: true, skipLibCheck: false, noEmit: true, types: [] };

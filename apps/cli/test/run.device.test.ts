@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { folder, kv } from './terminal.ts';
 import { writeTinyModel } from '@kv/model-testing';
+import { inTurn } from '@kv/model-testing/in-turn';
 
 const PACKAGES = fileURLToPath(new URL('../../../packages/engine-webgpu', import.meta.url)),
   SWIFTSHADER = '/usr/lib/chromium/vk_swiftshader_icd.json'; // of Debian's package chromium
@@ -98,41 +99,48 @@ describe('--device', () => {
       expect([onCpu.engine, chosen.engine]).not.toContain(onGpu.engine);
       expect(chosen.engine).toBe(onCpu.engine);
     });
-    it('webgpu saves the cache of a document, read in blocks, in a file that the CPU goes on with, and talks past an eviction', async () => {
-      process.env['KV_GPU_MODELS'] = PACKAGES;
-      writeFileSync(join(cwd, 'document.txt'), TEXT.repeat(3));
-      const about = (device: string, ...args: string[]): ReturnType<typeof kv> =>
-        kv(
-          [
-            'run',
-            '--device',
-            device,
-            '--model',
-            model,
-            '--cache',
-            'f32',
-            '--question',
-            ' What?',
-            '--policy',
-            'streaming(sinks=2)',
-            '--every',
-            '2',
-            '--max-new-tokens',
-            '3',
-            '--json',
-            ...args,
-          ],
-          { cwd },
+    const turn = inTurn(['document', 'chat'], 2);
+    it.runIf(turn.includes('document'))(
+      'webgpu saves the cache of a document, read in blocks, in a file that the CPU goes on with',
+      async () => {
+        process.env['KV_GPU_MODELS'] = PACKAGES;
+        writeFileSync(join(cwd, 'document.txt'), TEXT.repeat(3));
+        const about = (device: string, ...args: string[]): ReturnType<typeof kv> =>
+          kv(
+            [
+              'run',
+              '--device',
+              device,
+              '--model',
+              model,
+              '--cache',
+              'f32',
+              '--question',
+              ' What?',
+              '--policy',
+              'streaming(sinks=2)',
+              '--every',
+              '2',
+              '--max-new-tokens',
+              '3',
+              '--json',
+              ...args,
+            ],
+            { cwd },
+          );
+        const given = ['--document', 'document.txt', '--budget', '12', '--block', '10', '--save-cache'],
+          [first, other] = [await about('webgpu', ...given, 'gpu.kv'), await about('cpu', ...given, 'cpu.kv')],
+          again = await about('cpu', '--load-cache', 'gpu.kv', '--budget', '12');
+        expect([first.stderr, other.stderr, again.stderr]).toEqual(['', '', '']);
+        const [onGpu, onCpu, loaded] = [first, other, again].map(
+          ({ stdout }) => JSON.parse(stdout) as { readonly answers: object; readonly kept: object },
         );
-      const given = ['--document', 'document.txt', '--budget', '12', '--block', '10', '--save-cache'],
-        [first, other] = [await about('webgpu', ...given, 'gpu.kv'), await about('cpu', ...given, 'cpu.kv')],
-        again = await about('cpu', '--load-cache', 'gpu.kv', '--budget', '12');
-      expect([first.stderr, other.stderr, again.stderr]).toEqual(['', '', '']);
-      const [onGpu, onCpu, loaded] = [first, other, again].map(
-        ({ stdout }) => JSON.parse(stdout) as { readonly answers: object; readonly kept: object },
-      );
-      expect(onGpu).toEqual(onCpu);
-      expect(loaded.kept).toEqual(onGpu.kept);
+        expect(onGpu).toEqual(onCpu);
+        expect(loaded.kept).toEqual(onGpu.kept);
+      },
+    );
+    it.runIf(turn.includes('chat'))('webgpu talks past an eviction as the CPU does', async () => {
+      process.env['KV_GPU_MODELS'] = PACKAGES;
       const talk = (device: string): ReturnType<typeof kv> =>
         kv(
           [

@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { chatTemplate, readChatTemplate, type ChatMessage } from '../src/chat/chat-template.ts';
 import { turnEnd } from '../src/chat/turn-end.ts';
 import { fixtureJson } from '@kv/model-testing/fixture';
+import { inTurn } from '@kv/model-testing/in-turn';
 
 interface Case {
   readonly messages: readonly ChatMessage[];
@@ -100,19 +101,22 @@ describe('a template from outside ends in one sentence', () => {
       "{% set ns = namespace(s='ab') %}{% for i in range(20) %}{% set ns.s = ns.s + ns.s %}{% endfor %}{% for i in range(9999) %}{{ ns.s }}{% endfor %}",
       LIMIT,
     ],
-    ...[
-      '{{ ns.s | tojson }}',
-      '{{ ns.s | tojson(indent=2) }}',
-      '{{ ns.s | string }}',
-      '{{ ns.s | join }}',
-      "{{ ns.s | join(',') }}",
-      '{{ ns.s }}',
-      "{{ 'a' ~ ns.s }}",
-      '{{ ns.s == ns.t }}',
-      '{{ ns.s < ns.t }}',
-      '{% set x = {"a": ns.s} %}{{ x }}',
-      '{% set x = {"a": ns.s} %}{{ x | dictsort }}',
-    ].map(
+    ...inTurn(
+      [
+        '{{ ns.s | tojson }}',
+        '{{ ns.s | tojson(indent=2) }}',
+        '{{ ns.s | string }}',
+        '{{ ns.s | join }}',
+        "{{ ns.s | join(',') }}",
+        '{{ ns.s }}',
+        "{{ 'a' ~ ns.s }}",
+        '{{ ns.s == ns.t }}',
+        '{{ ns.s < ns.t }}',
+        '{% set x = {"a": ns.s} %}{{ x }}',
+        '{% set x = {"a": ns.s} %}{{ x | dictsort }}',
+      ],
+      3,
+    ).map(
       (use) =>
         [
           `a list shared 60 times in ${use}`,
@@ -120,18 +124,21 @@ describe('a template from outside ends in one sentence', () => {
           LIMIT,
         ] as const,
     ),
-    ...[
-      "{{ x.replace('a', x) }}",
-      "{{ x | replace('a', x) }}",
-      "{{ x['replace']('', x) }}",
-      '{{ x | join(x) }}',
-      "{{ (x ~ '\\n') | indent(10**9) }}",
-      "{{ x.replace('a', 'b\\n') | indent(100000) }}",
-      '{{ range(99999) | join(x) }}',
-      "{{ range(99999) | list | tojson(separators=(x, ':')) }}",
-      '{{ [[1]] | tojson(indent=10**8) }}',
-      '{% for i in range(999) %}{{ range(9) | map(attribute=x) | list }}{% endfor %}',
-    ].map(
+    ...inTurn(
+      [
+        "{{ x.replace('a', x) }}",
+        "{{ x | replace('a', x) }}",
+        "{{ x['replace']('', x) }}",
+        '{{ x | join(x) }}',
+        "{{ (x ~ '\\n') | indent(10**9) }}",
+        "{{ x.replace('a', 'b\\n') | indent(100000) }}",
+        '{{ range(99999) | join(x) }}',
+        "{{ range(99999) | list | tojson(separators=(x, ':')) }}",
+        '{{ [[1]] | tojson(indent=10**8) }}',
+        '{% for i in range(999) %}{{ range(9) | map(attribute=x) | list }}{% endfor %}',
+      ],
+      3,
+    ).map(
       (use) =>
         [
           `a text of a million in ${use}`,

@@ -10,6 +10,7 @@ import type { Tokenizer } from '../src/tokenizer/interface.ts';
 import { byteNames } from '../src/tokenizer/token-bytes.ts';
 import { WorkLimit } from '../src/tokenizer/work-limit.ts';
 import { fixture, fixtureJson } from '@kv/model-testing/fixture';
+import { inTurn } from '@kv/model-testing/in-turn';
 import { reference } from '@kv/model-testing/reference';
 
 interface Model {
@@ -67,7 +68,7 @@ function counting(): { steps: number } {
   return count;
 }
 
-describe.each(tokenizers)('%s', (_, load) => {
+describe.each(inTurn(tokenizers, 2))('%s', (_, load) => {
   test('parts are what the whole is, each after a bounded number of steps', async () => {
     const tokenizer = await load(),
       count = counting();

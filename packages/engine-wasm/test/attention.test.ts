@@ -63,7 +63,7 @@ describe.each(rowEngines)('attention on the %s', (_, engine, store) => {
           close(attend({ q, queryPositions, cache, visible, engine }), outputs(want, heads, cache.headDim).data);
         },
       ),
-      { numRuns: 150 },
+      { numRuns: 75 },
     );
   });
 
@@ -218,7 +218,7 @@ describe.each(rowEngines)('attention on the %s', (_, engine, store) => {
           close(got, want);
         },
       ),
-      { numRuns: 100 },
+      { numRuns: 50 },
     );
   });
 

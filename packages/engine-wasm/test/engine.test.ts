@@ -112,7 +112,7 @@ test.each<readonly [string, Engine]>([
       }
       runnable.destroy();
     }),
-    { numRuns: 300 },
+    { numRuns: 150 },
   );
   held.destroy();
 });

@@ -193,7 +193,7 @@ test.each(modules)('%s: a token joins a cache of any form, and attends as plain 
       arena.free();
       for (const cache of [inside, outside]) cache.destroy();
     }),
-    { numRuns: 40 },
+    { numRuns: 20 },
   );
   expect(store.bytes).toBe(0);
   pool.destroy();

@@ -183,7 +183,7 @@ describe.each(modules)('%s', (_, fast) => {
           if (!(Math.abs(got - sum) <= 2 ** -19 * size + 2 ** -140)) expect.fail(`${i}: ${got} for ${sum} of ${size}`);
         if (one.outputs % 16 !== 0) expect(behind).toEqual(behind.map(() => NaN));
       }),
-      { numRuns: 150 },
+      { numRuns: 75 },
     );
   });
 
@@ -268,7 +268,7 @@ describe.each(
         const { together, alone } = few(fast, one);
         expect(together).toEqual(alone);
       }),
-      { numRuns: 150 },
+      { numRuns: 75 },
     );
     for (const type of types)
       for (const exact of isFloat(kindOf(type)) ? [true] : [true, false]) {

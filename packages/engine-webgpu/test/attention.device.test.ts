@@ -35,7 +35,7 @@ gpuTest('attention, whole and split, with log-sum-exp of the last queries', asyn
       ),
     ),
     attends(gpu),
-    8,
+    5,
   );
   for (const shape of [
     { views: 1, m: 1 },
@@ -123,7 +123,7 @@ gpuTest('column sums and maxima of a window, and joined with what is there, of q
       });
       near(got, both, (at) => error[at], 'columns');
     },
-    10,
+    6,
   ),
 );
 
@@ -190,7 +190,7 @@ gpuTest('statistics of a window, of query heads and of KV heads', async (gpu) =>
       fc.boolean(),
     ),
     everyStatistic(gpu),
-    5,
+    3,
   );
   for (const hidden of inTurn([{ window: 20 }, { views: 2 }, { mask: 'query' }, { window: 1, mask: 'kv' }] as const, 2))
     await everyStatistic(gpu)([{ ...plain, softcap: 2, ...hidden }, 20, false]);
@@ -240,7 +240,7 @@ gpuTest('running sums of decoded queries, of query heads and of KV heads', (gpu)
       });
       near(got, both, (at) => error[at], 'sums');
     },
-    8,
+    5,
   ),
 );
 
@@ -341,7 +341,7 @@ gpuTest(
     await everywhere(
       fc.tuple(shapes, fc.boolean(), fc.constantFrom(undefined, 1, 2), fc.boolean(), fc.constantFrom(0, 1, 30)),
       addsBefore(gpu),
-      10,
+      6,
     );
     for (const seed of [1, 2, 3])
       await addsBefore(gpu)([

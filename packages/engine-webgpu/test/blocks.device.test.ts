@@ -1,9 +1,10 @@
+import { inTurn } from '@kv/model-testing/in-turn';
 import { gpuTests } from './device.ts';
 import { embedded, product } from './products.ts';
 
 const gpuTest = await gpuTests();
 
-for (const type of ['Q5_0', 'Q5_1', 'Q4_K', 'Q5_K', 'Q6_K', 'IQ4_NL', 'MXFP4'] as const)
+for (const type of inTurn(['Q5_0', 'Q5_1', 'Q4_K', 'Q5_K', 'Q6_K', 'IQ4_NL', 'MXFP4'] as const, 3))
   gpuTest(`products and embedding rows of ${type}, as it is stored`, async (gpu) => {
     const least = type.endsWith('K') ? 256 : 32;
     for (const [m, outputs, inputs] of [

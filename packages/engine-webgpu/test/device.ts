@@ -3,11 +3,20 @@ import { openGpu } from '@kv/gpu';
 import type { Commands, Gpu } from '@kv/gpu';
 import { deviceTests } from '@kv/gpu-testing';
 import type { DeviceTest } from '@kv/gpu-testing';
+import { inTurn } from '@kv/model-testing/in-turn';
 import fc from 'fast-check';
 import { expect } from 'vitest';
 
 /** `test` with the file's device; fails if a buffer is not freed. */
 export const gpuTests = (): Promise<DeviceTest<Gpu>> => deviceTests(openGpu);
+
+/**
+ * Returns a `test` for each kind of long tests; those of one kind run, of another one each turn, or with KV_FULL=1 all.
+ */
+export const byTurns =
+  <K extends string>(gpuTest: DeviceTest<Gpu>, kinds: readonly K[]) =>
+  (kind: K): DeviceTest<Gpu> =>
+    inTurn(kinds, kinds.length).includes(kind) ? gpuTest : () => {};
 
 export type Numbers = Float32Array | Uint32Array;
 

@@ -67,7 +67,7 @@ gpuTest('greedy ids under a grammar, biases and penalties are those of the host'
         };
         expect(await answer(device)).toEqual(await answer(host));
       }),
-      { numRuns: 8 },
+      { numRuns: 5 },
     );
   }),
 );
@@ -139,7 +139,7 @@ gpuTest('edited logits of any row are those of the host within a rounding', (gpu
         if (Number.isFinite(x)) expect(Math.abs(got[id] - x)).toBeLessThanOrEqual(ulp(Math.abs(x) + 2));
         else expect(got[id]).toBe(x);
     },
-    10,
+    6,
   ),
 );
 

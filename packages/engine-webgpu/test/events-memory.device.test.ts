@@ -1,6 +1,7 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { loadModel, Sequence } from '@kv/models';
+import { inTurn } from '@kv/model-testing/in-turn';
 import { policy as policyOf } from '@kv/policies';
 import { expect } from 'vitest';
 import { gpuRuntime } from '../src/index.ts';
@@ -11,10 +12,13 @@ const gpuTest = await gpuTests();
 setFlagsFromString('--expose-gc');
 const collect = runInNewContext('gc') as () => void;
 
-for (const [name, options] of [
-  ['snapkv', { window: 4 }],
-  ['adakv', { window: 4 }],
-] as const)
+for (const [name, options] of inTurn(
+  [
+    ['snapkv', { window: 4 }],
+    ['adakv', { window: 4 }],
+  ] as const,
+  2,
+))
   gpuTest(
     `past events of a prompt in blocks are let go on a device under ${name}, while tokens are generated too`,
     async (gpu) => {

@@ -14,9 +14,9 @@ const gpuTest = await gpuTests();
 const IDS = Array.from({ length: 12 }, (_, i) => (i * 37 + 11) % 64);
 const all = hostileCases({ foreign: cpu.ops.from({ data: [1], shape: [1, 1] }), ends: true });
 /**
- * The quarter whose turn it is. On the host packages/models/test/hostile runs them all.
+ * The eighth whose turn it is. On the host packages/models/test/hostile runs them all.
  */
-const cases = inTurn(all, 4);
+const cases = inTurn(all, 8);
 
 /**
  * The most cases of one test, which uses one model for all of them. Tests are split by the time at which a piece is

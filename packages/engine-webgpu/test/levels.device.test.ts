@@ -3,6 +3,7 @@ import { LayerCache, Ledger, levelsOf, rotator } from '@kv/engine';
 import type { CacheForm, LayerSnapshot } from '@kv/engine';
 import type { OpenScope } from '@kv/gpu';
 import { random } from '@kv/gpu-testing';
+import { inTurn } from '@kv/model-testing/in-turn';
 import { generate } from '@kv/models';
 import type { Budget, GenerateResult, Model, Report } from '@kv/models';
 import { parsePolicy } from '@kv/policies';
@@ -182,7 +183,7 @@ gpuTest(
         expect([ledger.live, ledger.allocated]).toEqual([0, 0]);
         scope.end();
       },
-      20,
+      12,
     ),
 );
 
@@ -230,7 +231,7 @@ if (process.env.KV_FULL === '1')
   gpuTest('policies with levels keep, store and answer on a device what they do on the host, at random', (gpu) =>
     both(gpu, fixture('llama'), (host, device) => everywhere(runs, (run) => expectAlike(host, device, run), 60)),
   );
-for (const [name, run] of [
+const chosen: [string, Run][] = [
   [
     'llama',
     {
@@ -240,7 +241,8 @@ for (const [name, run] of [
   ],
   // slots that its window has left behind are dropped from among records
   ['mistral', { policy: 'snapkv(window=4) | topK | levels(f16=0.5,q8=0.5)', budget: '100%' }],
-] satisfies [string, Run][])
+];
+for (const [name, run] of inTurn(chosen, 2))
   gpuTest(`policies with levels keep, store and answer on a device what they do on the host: ${name}`, (gpu) =>
     both(gpu, fixture(name), (host, device) => expectAlike(host, device, run)),
   );

@@ -35,7 +35,7 @@ const around = fc
   .map(({ ends, ...rest }) => ({ ...rest, bias: ends !== '', residual: ends !== '' }));
 
 gpuTest('products of every form, of few rows and in tiles, in parts that fit a binding', (gpu) =>
-  everywhere(fc.tuple(cases, around), ([c, a]) => product(gpu, c, a), 12),
+  everywhere(fc.tuple(cases, around), ([c, a]) => product(gpu, c, a), 8),
 );
 
 gpuTest('a matrix in many bindings gives the bits of one', (gpu) =>
@@ -77,7 +77,7 @@ gpuTest('a matrix in many bindings gives the bits of one', (gpu) =>
 );
 
 gpuTest('embedding rows, of several parts', (gpu) =>
-  everywhere(fc.tuple(cases, around), ([c, a]) => embedded(gpu, c, a), 16),
+  everywhere(fc.tuple(cases, around), ([c, a]) => embedded(gpu, c, a), 10),
 );
 
 gpuTest('compaction in place: any 32 bits, any heads, ascending slots', (gpu) =>
@@ -127,7 +127,7 @@ gpuTest('compaction in place: any 32 bits, any heads, ascending slots', (gpu) =>
             i < kept[Math.floor(r / group)].length * channels ? want[r * capacity * channels + i] : 0,
           );
     },
-    20,
+    12,
   ),
 );
 

@@ -7,15 +7,15 @@ import { topK } from '@kv/selectors-top-k';
 import { collector, foldedCollector } from '@kv/units-trunks';
 import type { CoAttention } from '@kv/units-trunks';
 import { expect } from 'vitest';
-import { gpuTests } from './device.ts';
+import { byTurns, gpuTests } from './device.ts';
 import { both, fixture, onDevice, relative, said } from './sequences.ts';
 
-const gpuTest = await gpuTests();
+const oneOf = byTurns(await gpuTests(), ['cycle', 'edges']);
 const ids = Array.from({ length: 48 }, (_, i) => (i * 37 + 11) % 64);
 
 // layers that carry states, and gates of what heads give, in addition to what Llama has
 for (const name of process.env.KV_FULL === '1' ? ['llama', 'qwen3_5'] : ['qwen3_5'])
-  gpuTest(
+  oneOf('cycle')(
     `${name}: the breath cycle runs on the device, but for the text that it cuts by the edges it reads, and keeps what the host keeps`,
     (gpu) =>
       both(gpu, fixture(name), async (host, device) => {
@@ -55,7 +55,7 @@ function probe(seen: CoAttention[], fold: (engine: ProviderEngine, prompt: numbe
   );
 }
 
-gpuTest(
+oneOf('edges')(
   'edges and saliency folded on the device are those of whole rows on the host, of chunks of 16 and a sliding window',
   (gpu) =>
     both(gpu, fixture('gemma2'), async (host, device) => {

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import { inTurn } from '@kv/model-testing/in-turn';
 import { policy as policyOf } from '@kv/policies';
 import { expect } from 'vitest';
 import { gpuTests } from './device.ts';
@@ -40,7 +41,7 @@ const names = FULL
       'chunkkv',
       'criticalkv',
     ]
-  : ['knorm', 'snapkv', 'criticalkv'];
+  : inTurn(['knorm', 'snapkv', 'criticalkv'], 3);
 /** Names of the goldens that differ from ours. */
 const goldenNames: Readonly<Record<string, string>> = { criticalkv: 'criticalkv_snapkv', meanAttention: 'observed' };
 /** Whose scores say what ties: those of SnapKV under other budgets. */

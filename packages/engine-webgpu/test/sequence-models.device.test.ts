@@ -4,11 +4,12 @@ import { policy } from '@kv/policies';
 import { expect } from 'vitest';
 import { familyFiles, fixture, goldenOutputs, greedy, hasExperts } from '@kv/model-testing/fixture';
 import { inTurn } from '@kv/model-testing/in-turn';
-import { gpuTests } from './device.ts';
+import { byTurns, gpuTests } from './device.ts';
 import { golden } from './goldens.ts';
 import { both, json, relative, said } from './sequences.ts';
 
-const gpuTest = await gpuTests();
+const gpuTest = await gpuTests(),
+  oneOf = byTurns(gpuTest, ['qwen3', 'states', 'together', 'gemma4']);
 
 const FULL = process.env.KV_FULL === '1';
 
@@ -28,7 +29,7 @@ const chosen = familyFiles.filter(
     (!nightly.includes(name) &&
       file === (asGguf.includes(name) ? 'model.gguf' : familyFiles.find(([other]) => other === name)![1])),
 );
-for (const [name, file] of inTurn(chosen, 3))
+for (const [name, file] of inTurn(chosen, 4))
   gpuTest(`${name}/${file}: logits as transformers'; under a policy tokens, logits and report as on the host`, (gpu) =>
     both(gpu, fixture(`${name}/${file}`), async (host, device) => {
       const [{ ids, logits }] = goldenOutputs(name, file);
@@ -51,7 +52,7 @@ for (const [name, file] of inTurn(chosen, 3))
     }),
   );
 
-gpuTest('qwen3: tokens, logits and report as on the host', (gpu) =>
+oneOf('qwen3')('qwen3: tokens, logits and report as on the host', (gpu) =>
   both(gpu, golden('qwen3'), async (host, device) => {
     const { ids } = json<{ ids: number[] }>(`${golden('qwen3')}/golden.json`),
       options = {
@@ -79,12 +80,13 @@ const CASES = [
   ['quest', 8, undefined],
 ] as const;
 // all layers have a window, or some
-for (const [name, cases] of [
+const windowed = [
   ['mistral', inTurn(CASES, 2)],
   ['gemma3', inTurn(CASES.slice(0, 2), 2)],
   ['smollm3', inTurn(CASES.slice(2), 3)],
   ...(FULL ? ([['gemma4', CASES]] as const) : []),
-] as const)
+] as const;
+for (const [name, cases] of inTurn(windowed, 3))
   gpuTest(`${name}: what windows made unreachable is freed as on the host, under steps ahead and events too`, (gpu) =>
     both(gpu, fixture(name), async (host, device) => {
       const ids = Array.from({ length: 30 }, (_, i) => 3 + ((7 * i * i + 11 * i) % 61));
@@ -141,7 +143,7 @@ async function fed(model: Model, tokens: readonly number[], part: number, snapsh
 }
 
 for (const name of HYBRIDS) {
-  gpuTest(
+  oneOf('states')(
     `${name}: copies, snapshots, saved caches and frozen tokens of layers that carry states are those of the host`,
     (gpu) =>
       both(gpu, fixture(name), async (host, device) => {
@@ -180,7 +182,7 @@ for (const name of HYBRIDS) {
       }),
   );
 
-  gpuTest(
+  oneOf('together')(
     `${name}: steps ahead of their tokens leave states of their own, and tokens of several sequences theirs`,
     (gpu) =>
       both(gpu, fixture(name), async (host, device) => {
@@ -213,7 +215,7 @@ for (const name of HYBRIDS) {
   );
 }
 
-gpuTest('gemma4: copies, saved caches, frozen tokens and batches are those of the host', (gpu) =>
+oneOf('gemma4')('gemma4: copies, saved caches, frozen tokens and batches are those of the host', (gpu) =>
   both(gpu, fixture('gemma4'), async (host, device) => {
     const h2o = policy('h2o', { recent: 4 }),
       prefilled = async (model: Model, n: number): Promise<Sequence> => {

@@ -69,7 +69,7 @@ gpuTest('slots are turned on from one position to another, as rotations compose'
 );
 
 // ministral3's queries are scaled by where they stand in the text, whatever moved
-for (const name of ['llama', 'ministral3'])
+for (const name of inTurn(['llama', 'ministral3'], 2))
   gpuTest(`${name}: streamingRerotated runs on the device alone, and keeps what the host keeps`, (gpu) =>
     both(gpu, fixture(name), async (host, device) => {
       const options = {
@@ -153,7 +153,7 @@ gpuTest(
         ['h2o', 30, host, device, undefined, 'f32', 'levels(f16=0.5,q8=0.5)'],
         ['h2o', 30, device, host, undefined, 'f32', 'levels(f16=0.5,q8=0.5)'],
       ] as const;
-      for (const [name, window, from, to, rows, cache, levels] of inTurn(cases, 3)) {
+      for (const [name, window, from, to, rows, cache, levels] of inTurn(cases, 4)) {
         const policy = levels
           ? parsePolicy(`h2o(recent=4) | topK | ${levels}`)
           : policyOf(name, { ...OPTIONS[name], ...(rows && { rows }) });

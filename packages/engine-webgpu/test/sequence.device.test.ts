@@ -6,15 +6,17 @@ import type { Policy } from '@kv/core';
 import { generate, Sequence } from '@kv/models';
 import type { Model } from '@kv/models';
 import { parsePolicy, policy as policyOf, policyNames } from '@kv/policies';
+import { inTurn } from '@kv/model-testing/in-turn';
 import { expect, vi } from 'vitest';
 import { gpuRuntime } from '../src/index.ts';
-import { gpuTests } from './device.ts';
+import { byTurns, gpuTests } from './device.ts';
 import { golden } from './goldens.ts';
 import { both, fixture, onDevice, relative, said } from './sequences.ts';
 
 /** KV_FULL=1 runs every policy of the catalogue, and more generations in a row. */
 const FULL = process.env['KV_FULL'] === '1';
-const gpuTest = await gpuTests();
+const gpuTest = await gpuTests(),
+  oneOf = byTurns(gpuTest, ['embedded', 'repetition']);
 /** Ids none of which comes twice: equal tokens have keys that score the same. */
 const distinct = (n: number): number[] => Array.from({ length: n }, (_, i) => (i * 37 + 11) % 64);
 
@@ -64,7 +66,7 @@ const NOT = [
 ];
 const offered = FULL
   ? policyNames.filter((name) => !NOT.includes(name))
-  : ['streaming', 'snapkvCaote', 'tova', 'adakv', 'criticalkv', 'quest'];
+  : inTurn(['streaming', 'snapkvCaote', 'tova', 'adakv', 'criticalkv', 'quest'], 2);
 /** A question too long for a small model's context. */
 const WIDE = ['kvzip', 'kvzipModelWide'];
 
@@ -99,7 +101,7 @@ for (const name of offered)
     }),
   );
 
-for (const name of ['snapkvCaote', 'criticalkv', 'quest', 'snapkvMerge'])
+for (const name of inTurn(['snapkvCaote', 'criticalkv', 'quest', 'snapkvMerge'], 2))
   gpuTest(`${name} keeps over a cache of 8 bits what it keeps on the host`, (gpu) =>
     both(gpu, fixture('llama'), async (host, device) => {
       const policy = policyOf(name, small[name]),
@@ -144,7 +146,7 @@ gpuTest('pieces read keys and values of one layer at a time as f32, which are fr
   }),
 );
 
-gpuTest('KVzip+ weighs a repetition by hidden states and output products as the host does', (gpu) =>
+oneOf('repetition')('KVzip+ weighs a repetition by hidden states and output products as the host does', (gpu) =>
   both(gpu, golden('llama'), async (host, device) => {
     const policy = parsePolicy('kvzip(sinks=2,plus=true) ∘ topK'),
       options = { ids: distinct(48), policy, budget: 16, maxNewTokens: 2 };
@@ -156,7 +158,7 @@ gpuTest('KVzip+ weighs a repetition by hidden states and output products as the 
   }),
 );
 
-gpuTest('the embedded model, without a policy', (gpu) =>
+oneOf('embedded')('the embedded model, without a policy', (gpu) =>
   both(gpu, 'embedded', async (host, device) => {
     const options = { prompt: 'Once upon a time', maxNewTokens: 4, stopAtEos: false },
       got = await onDevice(gpu, device, options, () => 0);
@@ -197,7 +199,7 @@ gpuTest('decode stays flat: dispatches and bytes a token at 16 times the context
   }),
 );
 
-for (const copies of [false, true])
+for (const copies of inTurn([false, true], 2))
   gpuTest(`positions frozen in prefill keep what the layer before had, ${copies ? 'keys too' : 'projected'}`, (gpu) =>
     both(gpu, fixture('llama'), async (host, device) => {
       const frozen = freeze('early', { copies: () => copies }, () => ({ sinks: 3, below: 20 }))(),

@@ -1,4 +1,5 @@
 import { generate } from '@kv/models';
+import { inTurn } from '@kv/model-testing/in-turn';
 import { parsePolicy } from '@kv/policies';
 import { expect } from 'vitest';
 import { gpuTests } from './device.ts';
@@ -17,12 +18,15 @@ gpuTest(
   'under a share what a policy forces stays on the device as on the host: short prompts, blocks, events while decoding',
   (gpu) =>
     both(gpu, fixture('llama'), async (host, device) => {
-      for (const text of [
-        'snapkv(window=16)',
-        'tova ∘ mandatory(prompt=true) ∘ topK',
-        'snapkv(window=12) ∘ adaKV ∘ topK',
-        'h2o(recent=0.5) ∘ mandatory(sinks=4,recent=2) ∘ topK',
-      ])
+      for (const text of inTurn(
+        [
+          'snapkv(window=16)',
+          'tova ∘ mandatory(prompt=true) ∘ topK',
+          'snapkv(window=12) ∘ adaKV ∘ topK',
+          'h2o(recent=0.5) ∘ mandatory(sinks=4,recent=2) ∘ topK',
+        ],
+        2,
+      ))
         for (const [n, how] of [
           [1, {}],
           [14, { block: 5 }],

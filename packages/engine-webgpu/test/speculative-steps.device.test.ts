@@ -25,12 +25,13 @@ gpuTest(
   'steps ahead of their tokens change nothing but when they start: tokens, kept sets, bytes, counts, submits and read-backs',
   (gpu) =>
     both(gpu, fixture('llama'), async (host, device) => {
-      for (const more of [
+      const ways = [
         {},
         { policy: streaming, budget: 16, every: 3 },
         { policy: policy('h2o', { recent: 4 }), budget: 16, every: 4 },
         { policy: narrow },
-      ]) {
+      ];
+      for (const more of inTurn(ways, 2)) {
         const options = { ids: ids(24), maxNewTokens: 9, ...more },
           want = await generate(host, options);
         for (const inFlight of [1, 3]) {
@@ -135,7 +136,7 @@ gpuTest('what ran ahead shows nowhere, and is rolled back by whatever comes inst
       sequence.destroy();
       return { at, taken };
     };
-    for (const [i, [name, act]] of inTurn([...Object.entries(actions).entries()], 2)) {
+    for (const [i, [name, act]] of inTurn([...Object.entries(actions).entries()], 3)) {
       const options = i % 2 === 0 ? {} : { policy: streaming, budget: 10, every: 5 },
         want = await went(0, act, options),
         got = await went(2, act, options);

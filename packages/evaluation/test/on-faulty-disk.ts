@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { KvError } from '@kv/core';
 import { calm, FAULTS, strike } from '@kv/model-testing/faulty-disk';
+import { inTurn } from '@kv/model-testing/in-turn';
 import { afterEach, describe, expect, test } from 'vitest';
 import { writeWhole } from '../src/files.ts';
 import { runExperiment } from '../src/index.ts';
@@ -43,7 +44,7 @@ export function onFaultyDisk<W extends ExperimentWork = OwnWork>(name: string, m
     afterEach(() => void calm());
     let command: Promise<Command<W>> | undefined;
     const made = (): Promise<Command<W>> => (command ??= make().then((one) => ({ ...one, start: once(one.start) })));
-    test.each(FAULTS)(
+    test.each(inTurn(FAULTS, 2))(
       '%s at every operation: results that were counted stay, the report is whole, and the same goes on',
       async (fault) => {
         const { experiment, report, start } = await made(),

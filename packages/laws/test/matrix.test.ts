@@ -40,6 +40,13 @@ const fields = [
   applications,
 ];
 
+/**
+ * Mutants whose whole row is looked at this time: all of them with KV_FULL=1, else the quarter that KV_TURN chooses. Of the
+ * others their own law is looked at, which must catch them.
+ */
+const rowsOfTurn = (laws: readonly string[]): readonly string[] =>
+  process.env['KV_FULL'] === '1' ? laws : laws.filter((_, i) => i % 4 === Number(process.env['KV_TURN'] || 0) % 4);
+
 /** Rows are mutants, columns laws; `x` where the law catches the mutant. */
 function table(kind: string, laws: readonly string[], caught: ReadonlyMap<string, readonly string[]>): string {
   const wide = Math.max(...laws.map((l) => l.length), 4);
@@ -57,7 +64,9 @@ function table(kind: string, laws: readonly string[], caught: ReadonlyMap<string
 describe.each(fields)('$kind', ({ kind, laws, broken }) => {
   test('every mutant is caught by the law it is named after, and by no other', { timeout: 120_000 }, async () => {
     const caught = new Map<string, readonly string[]>();
-    for (const subject of ['good', ...laws]) caught.set(subject, await broken(subject));
+    const whole = ['good', ...rowsOfTurn(laws)];
+    for (const subject of ['good', ...laws])
+      caught.set(subject, await broken(subject, whole.includes(subject) ? laws : [subject]));
     console.log(table(kind, laws, caught));
     expect(Object.fromEntries(caught)).toEqual({ good: [], ...Object.fromEntries(laws.map((l) => [l, [l]])) });
   });

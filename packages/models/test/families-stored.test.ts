@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { cpuRuntime, generate, hostRuntime, loadModel } from '../src/index.ts';
 import type { HostModel, RunningHostModel, Runtime } from '../src/index.ts';
 import { onnxEngine } from '@kv/engine-onnx';
+import { inTurn } from '@kv/model-testing/in-turn';
 import { familyFiles, fixture, goldenOutputs, hasExperts } from '@kv/model-testing/fixture';
 import { ort } from '@kv/model-testing/ort';
 import { overQuantised } from '@kv/engine-testing/quantised';
@@ -77,7 +78,7 @@ const exact = hostRuntime({ engine: referenceEngine() });
 /** Rows of 40 and 24 numbers are no whole blocks. */
 const files = familyFiles.filter(([name]) => name !== 'gpt_oss-tied');
 
-describe.each(files)('%s/%s', (name, file) => {
+describe.each(inTurn(files, 3))('%s/%s', (name, file) => {
   // ONNX Runtime runs no routed experts
   test.each(runtimes.filter(([of]) => of !== 'ONNX Runtime' || !hasExperts(name)))(
     'on %s: logits near those of the same weights in f32',

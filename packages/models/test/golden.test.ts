@@ -2,6 +2,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { greedy, loadModel } from '../src/index.ts';
 import type { HostModel } from '../src/index.ts';
 import { emptyCaches, relative, run } from '@kv/engine-testing/run';
+import { inTurn } from '@kv/model-testing/in-turn';
 import { reference, referenceJson } from '@kv/model-testing/reference';
 import { referenceEngine, commonHeads } from '@kv/engine';
 import { modules } from './modules.ts';
@@ -22,6 +23,9 @@ const engines = [
   ['plain loops', referenceEngine()],
 ] as const;
 
+/** The last test has the others every time. */
+const blocks = [240, ...inTurn([1, 7, 64], 3)];
+
 describe.each(
   ['llama', 'qwen2', 'qwen3'].flatMap((kind) => engines.map(([name, engine]) => [kind, name, engine] as const)),
 )('the %s golden on the %s', (kind, _, engine) => {
@@ -36,7 +40,7 @@ describe.each(
     expect(model.tokenizer.decode(golden().ids)).toBe(golden().text);
   });
 
-  test.each([240, 1, 7, 64])('logits, one key, one value and 16 greedy tokens in blocks of %i', async (block) => {
+  test.each(blocks)('logits, one key, one value and 16 greedy tokens in blocks of %i', async (block) => {
     const { ids, logits, greedy16, ...want } = golden();
     const layers = emptyCaches(model.decoder),
       d = commonHeads(model.config).headDim;

@@ -89,7 +89,7 @@ const plain = (name: string): boolean =>
   !hasExperts(name) &&
   !name.startsWith('gemma4');
 const exported = familyFiles.filter(([name]) => plain(name));
-describe.each(inTurn(exported, 2))('%s/%s', (name, file) => {
+describe.each(inTurn(exported, 4))('%s/%s', (name, file) => {
   const kinds = (['ids', 'mask'] as const).flatMap((positions) =>
     (['fused', 'plain'] as const).map((attention) => ({ positions, attention })),
   );

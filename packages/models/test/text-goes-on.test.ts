@@ -96,6 +96,7 @@ describe.each(names)('%s', (name) => {
           if (cut < ids.length) growing.push(ids[cut]);
         }
       }),
+      { numRuns: Math.ceil(0.4 * (fc.readConfigureGlobal().numRuns ?? 100)) }, // each at all its cuts, in two dozen tokenizers
     );
   });
 

@@ -9,6 +9,7 @@ import type { Policy, Products } from '@kv/core';
 import { cpuWith, plainProducts } from '@kv/cpu/engine';
 import { gram, quadratic } from '@kv/core/shared';
 import { writeTinyModel } from '@kv/model-testing';
+import { inTurn } from '@kv/model-testing/in-turn';
 import { snapkv } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
 import { afterAll, expect, test } from 'vitest';
@@ -159,12 +160,13 @@ test('products in f32 are as those of one thread on several, and within rounding
   const [one, three] = pools.map((pool) => heapProducts(pool, host));
   const random = (length: number): Float32Array =>
     Float32Array.from({ length }, (_, i) => Math.fround(Math.sin(1.7 * i * i + length)));
-  for (const [heads, each, n, d] of [
+  const shapes = [
     [3, 256, 40, 64],
     [2, 300, 190, 12],
     [1, 5, 4500, 65],
     [1, 700, 1100, 4],
-  ]) {
+  ];
+  for (const [heads, each, n, d] of inTurn(shapes, 2)) {
     const [q, x] = [random(heads * each * d), random(n * d)];
     const agree = (size: number, run: (by: Products, out: Float32Array) => void): void => {
       const [a, b, simd, c] = [one, three, ...hosts, host].map((by) => {

@@ -6,6 +6,7 @@ import { referenceEngine, stepTogether } from '@kv/engine';
 import { wasmRuntime } from '@kv/engine-wasm';
 import { relative } from '@kv/engine-testing/run';
 import { fixture } from '@kv/model-testing/fixture';
+import { inTurn } from '@kv/model-testing/in-turn';
 import { reference } from '@kv/model-testing/reference';
 import { parsePolicy } from '@kv/policies';
 import { describe, expect, test } from 'vitest';
@@ -75,7 +76,7 @@ describe.each([
 ])('%s', (_, path) => {
   const plain = loadModel(path, { runtime: hostRuntime({ engine: referenceEngine() }) }),
     fused = loadModel(path, { runtime: wasmRuntime(newest, { threads: 2, exact: true }) });
-  test.each(Object.entries(policies))(
+  test.each(inTurn(Object.entries(policies), 2))(
     'under %s prompt and decoded tokens are fused: tokens, logits and shown slots of the plain loops',
     async (_name, policy) => {
       const want = await run(await plain, policy, true),

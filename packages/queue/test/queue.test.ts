@@ -35,7 +35,8 @@ async function working(called: string, run: WorkOptions['run'], more: Partial<Wo
   };
 }
 
-describe.runIf(there)('a queue', () => {
+// most of their time they wait
+describe.runIf(there)('a queue', { concurrent: true }, () => {
   it('has a job done once, however many callers ask, and keeps its result until that is forgotten', async () => {
     const called = name(),
       ran: unknown[] = [],
@@ -104,22 +105,25 @@ describe.runIf(there)('a queue', () => {
   });
   it('lives through jobs that are no JSON, and through a Redis that forgot all', async () => {
     const called = name(),
-      client = new Redis(redis.url),
+      own = await startRedis(), // it is emptied
+      { url } = own,
+      client = new Redis(url),
       key = (rest: string): string => `kv:${called}:${rest}`;
     await client.hset(key('evil'), 'name', 'job', 'data', '{ no JSON', 'opts', '{}', 'timestamp', '0');
     await client.lpush(key('wait'), 'evil');
-    const worker = await working(called, async (data) => ({ data })),
-      queue = await openQueue({ url: redis.url, name: called });
+    const worker = await working(called, async (data) => ({ data }), { url }),
+      queue = await openQueue({ url, name: called });
     expect((await queue.ask({ good: 1 })).result).toEqual({ data: { good: 1 } });
     await worker.stop();
     const asked = queue.ask({ good: 2 });
     await new Promise((resolve) => setTimeout(resolve, 500));
     await client.flushall();
-    const next = await working(called, async (data) => ({ data }));
+    const next = await working(called, async (data) => ({ data }), { url });
     expect((await asked).result).toEqual({ data: { good: 2 } });
     await next.stop();
     await queue.close();
     client.disconnect();
+    await own.stop();
   });
   it('reports once that there is no worker', async () => {
     const called = name();

@@ -344,7 +344,7 @@ describe('a store', () => {
         await until(() => store.files.size > 0);
         await new Talk({}).say(again, `${line(1)} ${line(2)} ${line(3)} ${line(4)} ${line(5)} ${line(0)} ${line(1)}`);
       }),
-      { numRuns: 20 },
+      { numRuns: 10 },
     );
     expect(
       (await again.post('/v1/chat/completions', { messages: [{ role: 'user', content: 'a' }], max_tokens: 2 })).status,
@@ -447,7 +447,7 @@ test('whatever is retried, edited or branched, each answer is that of its own tu
         await on.server.close();
       },
     ),
-    { numRuns: 5, endOnFailure: true },
+    { numRuns: 3, endOnFailure: true },
   );
   expect(continued).toBeGreaterThan(5);
 });

@@ -8,7 +8,7 @@ setFlagsFromString('--expose-gc');
 const collect = runInNewContext('gc') as () => void;
 
 /** Requests, of which every few go wrong: a drop, half a body, no JSON, a field that is not supported. */
-const REQUESTS = Number(process.env.KV_LOAD_REQUESTS ?? 500),
+const REQUESTS = Number(process.env.KV_LOAD_REQUESTS ?? 300),
   CONNECTIONS = 16;
 if (!(Number.isSafeInteger(REQUESTS) && REQUESTS > 0))
   throw new Error(`KV_LOAD_REQUESTS must be a count, got ${process.env.KV_LOAD_REQUESTS}`);

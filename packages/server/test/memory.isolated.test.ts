@@ -68,7 +68,7 @@ test('the memory of the process is what the server says, and stays within what i
         0.2 * limit,
       );
     }),
-    { numRuns: 8, endOnFailure: true },
+    { numRuns: 4, endOnFailure: true },
   );
   clearInterval(watch);
   console.info(`most ${(most / 1e6).toFixed(0)} of ${(limit / 1e6).toFixed(0)} MB`);

@@ -3,6 +3,7 @@ import { createServer, type Server } from 'node:http';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
+import { inTurn } from '@kv/model-testing/in-turn';
 import { chromium, type Browser, type Page } from 'playwright-core';
 import { build } from 'vite';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -74,10 +75,11 @@ describe.skipIf(!existsSync(executablePath) && process.env.KV_REQUIRE_GPU !== '1
     }, 120_000);
     afterAll(() => tab?.close());
 
-    test.each([
+    const cases = [
       ['keydiff', undefined],
       ['snapkv(window=8)', 24],
-    ] as const)(
+    ] as const;
+    test.each(device === 'webgpu' ? inTurn(cases, 2) : cases)(
       '%s, blocks of %s: the tokens and slots of Node',
       async (policy, block) => {
         const asked = { text: TEXT, policy, ...(block !== undefined && { block }) },

@@ -15,14 +15,14 @@ export function random(seed: number): () => number {
   };
 }
 /**
- * Returns the rows of a covering array that run this time, with their indices: all of them with KV_FULL=1, else the
- * eighth that KV_TURN chooses (0 to 7; .ci/run takes another one for each commit), and a row for each choice that no row
- * of that eighth has.
+ * Returns the rows of a covering array that run this time, with their indices: all of them with KV_FULL=1, else every
+ * `of`-th, from the one that KV_TURN chooses (.ci/run takes another one for each commit), and a row for each choice that
+ * none of those has.
  */
-export function rowsOfTurn(rows: readonly Row[]): readonly (readonly [index: number, row: Row])[] {
+export function rowsOfTurn(rows: readonly Row[], of = 8): readonly (readonly [index: number, row: Row])[] {
   const all = [...rows.entries()],
-    turn = Number(process.env['KV_TURN'] || 0) & 7,
-    chosen = process.env['KV_FULL'] === '1' ? all : all.filter(([i]) => i % 8 === turn);
+    turn = Number(process.env['KV_TURN'] || 0) % of,
+    chosen = process.env['KV_FULL'] === '1' ? all : all.filter(([i]) => i % of === turn);
   for (const [place, { choices }] of places.entries())
     for (const choice of choices.keys())
       if (!chosen.some(([, row]) => row[place] === choice)) {

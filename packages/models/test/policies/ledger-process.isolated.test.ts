@@ -66,7 +66,7 @@ test('what a process holds is what ledgers and scratch say, whatever policy, pro
         );
       },
     ),
-    { numRuns: 10 },
+    { numRuns: 5 },
   );
   model.destroy();
 });

@@ -1,4 +1,5 @@
 import { fixture } from '@kv/model-testing/fixture';
+import { inTurn } from '@kv/model-testing/in-turn';
 import { KvError } from '@kv/core';
 import { compile } from '@kv/core/engine';
 import { generate, loadModel } from '../../src/index.ts';
@@ -8,13 +9,15 @@ import { policy as named, policyNames } from '@kv/policies';
 /** Text of letters and full stops, 110 tokens, so that there are sentences to cut at. */
 const text = Array.from('abcdefghij', (letter) => `${letter} cat sat. `).join('');
 
+const names = inTurn(policyNames, 3);
+
 /** Windows of 8 in six of seven layers and two ropes; a layer without positions; windows of 6 everywhere. */
 describe.each(['gemma3', 'smollm3', 'mistral'])('%s', async (folder) => {
   const model = await loadModel(fixture(folder)),
     { ids } = model.tokenizer.encode(text),
     { windows } = model.config.attention;
 
-  test.each(policyNames)('%s keeps what it may of the slots that there are, or says why not', async (name) => {
+  test.each(names)('%s keeps what it may of the slots that there are, or says why not', async (name) => {
     const policy = named(name, name.startsWith('crystalcache') ? { recent: 16 } : {}),
       { evicts } = compile(policy);
     for (const options of [{ every: 5 }, { block: 30, every: 1 }]) {
