@@ -26,6 +26,10 @@ const EXAMPLES: Readonly<Record<ModelConfig['architecture'], readonly [model: st
   olmo3: ['Olmo-3-7B', heads(32, 4096, 32, 32)],
   granite: ['Granite-3.3-2B', heads(40, 2048, 32, 8)],
   granite_swa: ['Granite SWASH 2B', heads(24, 2560, 20, 4)],
+  granitemoe: [
+    'Granite-3.1-1B-A400M',
+    { ...heads(24, 1024, 16, 8), num_local_experts: 32, num_experts_per_tok: 8, intermediate_size: 512 },
+  ],
   granitemoehybrid: [
     'Granite 4.0 H 1B',
     {
@@ -43,6 +47,22 @@ const EXAMPLES: Readonly<Record<ModelConfig['architecture'], readonly [model: st
   lfm2_moe: ['LFM2-8B-A1B', { ...heads(24, 2048, 32, 8), full_attn_idxs: [2, 6, 10, 14, 18, 21] }],
 };
 
+/** Models with routed experts of families of which some have none. */
+const WITH_EXPERTS: Readonly<Partial<typeof EXAMPLES>> = {
+  gemma4_text: [
+    'Gemma 4 26B A4B',
+    {
+      ...{ ...heads(30, 2816, 16, 8), num_global_key_value_heads: 2, attention_k_eq_v: true, sliding_window: 1024 },
+      ...{ hidden_size_per_layer_input: 0, enable_moe_block: true, num_experts: 128, top_k_experts: 8 },
+      moe_intermediate_size: 704,
+    },
+  ],
+  granitemoehybrid: [
+    'Granite 4.0 H Tiny',
+    { ...EXAMPLES.granitemoehybrid[1], num_local_experts: 64, num_experts_per_tok: 6 },
+  ],
+};
+
 function heads(layers: number, hidden: number, queries: number, kv: number): object {
   return {
     ...{ num_hidden_layers: layers, hidden_size: hidden, num_attention_heads: queries, num_key_value_heads: kv },
@@ -58,17 +78,15 @@ function heads(layers: number, hidden: number, queries: number, kv: number): obj
 export function growthRows(fixtures: string): readonly (readonly string[])[] {
   const tiny = readdirSync(fixtures).flatMap((name) => {
     const path = join(fixtures, name, 'config.json');
-    return existsSync(path) ? [[name, familyOf(readFileSync(path, 'utf8'))] as const] : [];
+    return existsSync(path) ? [[name, parseConfig(JSON.parse(readFileSync(path, 'utf8')), name)] as const] : [];
   });
-  return Object.entries(EXAMPLES).map(([family, [model, fields]]) => {
+  return [...Object.entries(EXAMPLES), ...Object.entries(WITH_EXPERTS)].map(([family, [model, fields]]) => {
     const config = parseConfig({ model_type: family, ...fields }, model),
-      names = tiny.flatMap(([name, type]) => (type === family ? [`\`${name}\``] : []));
+      alike = (other: ModelConfig): boolean => other.architecture === family && !other.experts === !config.experts,
+      names = tiny.flatMap(([name, other]) => (alike(other) ? [`\`${name}\``] : []));
     return [model, mechanism(config), grows(config), held(config), evicted(config), names.join(', ')];
   });
 }
-
-/** Returns the `model_type` of a configuration, or of the text model within it. */
-const familyOf = (text: string): string => parseConfig(JSON.parse(text), 'config.json').architecture;
 
 const { format } = new Intl.NumberFormat('en');
 const finite = ({ attention: { windows } }: ModelConfig): readonly number[] => windows.filter(Number.isFinite);

@@ -34,6 +34,10 @@ def as_mxfp4(model, seed):
 def as_published(name, tensors, blocks):
     """MXFP4's pairs in place of the numbers they stand for; matrices of each expert apart, where checkpoints have them so."""
     out = {key: value for key, value in tensors.items() if f"{key}_blocks" not in blocks} | blocks
+    if name in ("granitemoe", "granitemoehybrid-experts"):
+        renamed = {"experts.gate_up_proj": "input_linear.weight", "experts.down_proj": "output_linear.weight", "router.weight": "router.layer.weight"}
+        for own, published in renamed.items():
+            out = {key.replace(f"block_sparse_moe.{own}", f"block_sparse_moe.{published}"): value for key, value in out.items()}
     if name not in ("qwen3_moe", "lfm2_moe"):
         return out
     gate, up, down = ("w1", "w3", "w2") if name == "lfm2_moe" else ("gate_proj", "up_proj", "down_proj")

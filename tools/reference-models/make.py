@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 from transformers import (
     AutoModelForCausalLM, AutoModelForImageTextToText, Gemma2Config, Gemma3TextConfig, Gemma4Config, Gemma4TextConfig, GraniteConfig, GraniteMoeHybridConfig, GraniteSWAConfig, Lfm2Config, Lfm3Config, LlamaConfig, Ministral3Config, Mistral3Config, MistralConfig, Olmo2Config, Olmo3Config, Phi3Config,
     Qwen2Config, Qwen3_5Config, Qwen3_5TextConfig, Qwen3Config, SmolLM3Config,
-    GptOssConfig, Lfm2MoeConfig, Qwen3_5MoeConfig, Qwen3_5MoeTextConfig, Qwen3MoeConfig,
+    GptOssConfig, GraniteMoeConfig, Lfm2MoeConfig, Qwen3_5MoeConfig, Qwen3_5MoeTextConfig, Qwen3MoeConfig,
 )
 
 from experts import as_published, as_mxfp4, fill_expert
@@ -38,6 +38,7 @@ GEMMA4 = dict(
     layer_types=[kind + "_attention" for kind in ("sliding", "sliding", "full", "sliding", "sliding", "full", "sliding", "full")],
     bos_token_id=1, eos_token_id=2, pad_token_id=0,
 )
+GEMMA4_SHORT = {**GEMMA4, "num_hidden_layers": 4, "layer_types": [kind + "_attention" for kind in ("sliding", "full", "sliding", "full")]}
 QWEN35_MOE = {key: value for key, value in QWEN35.items() if key != "intermediate_size"}
 CONFIGS = {
     "llama": LlamaConfig(**SHAPE, head_dim=16, attention_bias=True, mlp_bias=True, rope_parameters=LLAMA3),
@@ -127,6 +128,22 @@ CONFIGS = {
         **GRANITE4, num_hidden_layers=2, num_key_value_heads=2, layer_types=["full_attention"] * 2, tie_word_embeddings=True, shared_intermediate_size=48,
         mamba_n_heads=4, position_embedding_type="rope", rope_parameters=dict(rope_type="default", rope_theta=1e4),
     ),
+    # Experts next to the shared feed-forward layer, as Granite 4.0 H tiny and small have them
+    "granitemoehybrid-experts": GraniteMoeHybridConfig(
+        **{**GRANITE4, "intermediate_size": 32, "num_local_experts": 6, "num_experts_per_tok": 2}, num_hidden_layers=4, num_key_value_heads=2,
+        layer_types=["linear_attention", "full_attention", "linear_attention", "full_attention"], tie_word_embeddings=True, shared_intermediate_size=48, mamba_n_heads=4, mamba_d_head=16, mamba_d_state=12,
+    ),
+    # All experts for every token, RoPE and biases; tensors by transformers' own names, not those of published files
+    "granitemoehybrid-experts-untied": GraniteMoeHybridConfig(
+        **{**GRANITE4, "intermediate_size": 24, "num_local_experts": 3, "num_experts_per_tok": 3}, num_hidden_layers=3, num_key_value_heads=1,
+        layer_types=["full_attention", "linear_attention", "full_attention"], shared_intermediate_size=40, mamba_n_heads=8, mamba_d_head=8, mamba_n_groups=2, mamba_d_state=16,
+        position_embedding_type="rope", rope_parameters=dict(rope_type="default", rope_theta=1e4), attention_bias=True,
+    ),
+    # Experts alone
+    "granitemoe": GraniteMoeConfig(
+        **{**SHAPE, "intermediate_size": 32}, num_local_experts=7, num_experts_per_tok=3, attention_multiplier=0.2, embedding_multiplier=1.5, residual_multiplier=0.6, logits_scaling=3.0,
+        tie_word_embeddings=True, rope_parameters=dict(rope_type="default", rope_theta=1e4),
+    ),
     # llama.cpp's converter reads which layers turn from `no_rope_layers`, transformers from `layer_rope_theta`
     "granite_swa": GraniteSWAConfig(
         **{**SHAPE, "num_hidden_layers": 6}, sliding_window=6, attention_multiplier=0.3, embedding_multiplier=1.5, residual_multiplier=0.6, logits_scaling=3.0,
@@ -177,6 +194,17 @@ CONFIGS = {
     # 31B's kind: values of keys, and other KV heads, in layers without a window; no inputs of layers
     "gemma4-keys": Gemma4TextConfig(
         **GEMMA4, num_attention_heads=6, num_key_value_heads=3, num_global_key_value_heads=2, attention_k_eq_v=True, hidden_size_per_layer_input=0, final_logit_softcapping=30.0,
+    ),
+    # 26B's kind: routed experts next to the dense feed-forward layer, with norms of their own, otherwise as 31B; within a model that reads images
+    "gemma4-experts": Gemma4Config(
+        text_config=dict(GEMMA4_SHORT, num_attention_heads=6, num_key_value_heads=3, num_global_key_value_heads=2, attention_k_eq_v=True, hidden_size_per_layer_input=0,
+                         enable_moe_block=True, num_experts=7, top_k_experts=3, moe_intermediate_size=32, final_logit_softcapping=30.0, use_bidirectional_attention="vision"),
+        vision_config=dict(hidden_size=8, intermediate_size=12, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=2, head_dim=4, position_embedding_size=16, patch_size=2),
+    ),
+    # Experts with all that E2B has; all of them for every token
+    "gemma4-experts-shared": Gemma4TextConfig(
+        **GEMMA4_SHORT, num_attention_heads=4, num_key_value_heads=1, num_kv_shared_layers=2, use_double_wide_mlp=True, hidden_size_per_layer_input=8, vocab_size_per_layer_input=64,
+        enable_moe_block=True, num_experts=3, top_k_experts=3, moe_intermediate_size=20, tie_word_embeddings=False,
     ),
     # Experts in MXFP4, as gpt-oss is published.
     "gpt_oss": GptOssConfig(
@@ -233,6 +261,7 @@ SEEDS = {
     "granite_swa": 20, "granite_swa-thetas": 21, "ministral3": 51, "ministral3-untied": 52, "olmo3": 53, "olmo3-biased": 54, "lfm3": 55, "lfm3-plain": 56,
     "gemma4": 22, "gemma4-unshared": 23, "gemma4-keys": 24, "gpt_oss": 22, "gpt_oss-tied": 23, "qwen3_moe": 24, "qwen3_moe-tied": 25,
     "lfm2_moe": 26, "lfm2_moe-untied": 27, "qwen3_5_moe": 101, "qwen3_5_moe-untied": 29,
+    "gemma4-experts": 60, "gemma4-experts-shared": 61, "granitemoehybrid-experts": 62, "granitemoehybrid-experts-untied": 63, "granitemoe": 64,
 }
 # Written before a converter was available: `export_gguf` below repeats it. The others go through convert.py.
 EXPORTED = ("llama", "qwen2", "qwen3", "gemma2", "phi3")
@@ -264,6 +293,10 @@ def fill(model, seed):
             parameter.data = noise - 1
         elif name.endswith("sinks"):
             parameter.data = noise * 3  # from heads that hardly look at it to heads that look at nothing else
+        elif name.endswith("router.scale"):
+            parameter.data = noise + 6  # of a product that is divided by sqrt(D)
+        elif name.endswith("per_expert_scale"):
+            parameter.data = noise * 0.3 + 1
         elif parameter.ndim == 1:
             parameter.data = noise * 0.3
         elif ".experts." in name:

@@ -30,10 +30,7 @@ const readElsewhere: Readonly<Record<string, readonly string[]>> = {
   intermediate_size: ['granitemoehybrid'], // of experts
   rope_parameters: ['granitemoehybrid'],
   sliding_window: ['qwen2', 'qwen3', 'qwen3_moe', 'smollm3'],
-  // of experts, which are refused; and with inputs of layers, or shared slots
-  moe_intermediate_size: ['gemma4_text'],
-  num_experts: ['gemma4_text'],
-  top_k_experts: ['gemma4_text'],
+  // with inputs of layers, or shared slots
   vocab_size_per_layer_input: ['gemma4_text'],
   use_double_wide_mlp: ['gemma4_text'],
   no_rope_layer_interval: ['smollm3'],

@@ -8,7 +8,10 @@ import { checkpointWeights } from '../src/load/weights.ts';
 import { parseConfig } from '../src/config/config.ts';
 import { fixture, fixtureJson } from '@kv/model-testing/fixture';
 
-const withExperts = ['gpt_oss', 'gpt_oss-tied', 'qwen3_moe', 'lfm2_moe', 'qwen3_5_moe', 'qwen3_5_moe-untied'];
+const withExperts = [
+  ...['gpt_oss', 'gpt_oss-tied', 'qwen3_moe', 'lfm2_moe', 'qwen3_5_moe', 'qwen3_5_moe-untied', 'granitemoe'],
+  'granitemoehybrid-experts',
+];
 const files = new Map<string, GgufFile>();
 beforeAll(async () => {
   for (const name of [
@@ -133,6 +136,9 @@ test('keys that converters leave out, or that only some write', async () => {
   expect((await read('qwen2', { 'qwen2.rope.scaling.factor': 4 })).ropes[0].divisors).toEqual([4, 4, 4, 4]);
   expect((await read('qwen2', { 'qwen2.rope.freq_base': undefined })).ropes[0]).toEqual({ theta: 10_000, rotary: 8 });
   expect((await read('llama', { 'tokenizer.ggml.eot_token_id': 5 })).eosIds).toEqual([2, 5]);
+  // a Granite 4.0 with attention in every layer is written as `granitemoe`, with the feed-forward layer that it shares
+  const shared = await read('granitemoe', { 'granitemoe.expert_shared_feed_forward_length': 40 });
+  expect([shared.ffn, shared.experts]).toMatchObject([40, { width: 32, shared: { width: 40, gated: false } }]);
 });
 
 describe('refuses in one sentence', () => {
@@ -185,6 +191,7 @@ describe('refuses in one sentence', () => {
     ['granitemoehybrid', { 'granitehybrid.ssm.inner_size': 50 }],
     ['granitemoehybrid', { 'granitehybrid.ssm.state_size': undefined }],
     ['granitemoehybrid', { 'granitehybrid.expert_count': 64 }],
+    ['granitemoehybrid', { 'granitehybrid.expert_feed_forward_length': 16 }],
     ['granitemoehybrid', { 'granitehybrid.full_attention_interval': 4 }],
     ['llama', { 'llama.attention.head_count_kv': 3 }],
     ['llama', { 'llama.attention.value_length': 8 }],

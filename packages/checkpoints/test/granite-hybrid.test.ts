@@ -18,27 +18,27 @@ type Json = Record<string, unknown>;
 const json = (name: string): Json => fixtureJson(`${name}/config.json`);
 
 describe('the configuration', () => {
-  test.each(['granitemoehybrid', 'granitemoehybrid-untied', 'granitemoehybrid-biased', 'granitemoehybrid-attention'])(
-    '%s says which layers keep slots and which a state, and whether heads are rotated',
-    (name) => {
-      const given = json(name),
-        config = parseConfig(given, name),
-        types = given.layer_types as string[],
-        [heads, d, groups, n, L] = ['n_heads', 'd_head', 'n_groups', 'd_state', 'd_conv'].map(
-          (field) => given[`mamba_${field}`] as number,
-        );
-      expect(slotLayers(config)).toEqual([...types.keys()].filter((layer) => types[layer] === 'attention'));
-      expect(config.mixers.map(stateNumbers)).toEqual(
-        types.map((type) => (type === 'attention' ? 0 : (L - 1) * (heads * d + 2 * groups * n) + heads * n * d)),
+  test.each([
+    ...['granitemoehybrid', 'granitemoehybrid-untied', 'granitemoehybrid-biased', 'granitemoehybrid-attention'],
+    ...['granitemoehybrid-experts', 'granitemoehybrid-experts-untied'],
+  ])('%s says which layers keep slots and which a state, and whether heads are rotated', (name) => {
+    const given = json(name),
+      config = parseConfig(given, name),
+      types = given.layer_types as string[],
+      [heads, d, groups, n, L] = ['n_heads', 'd_head', 'n_groups', 'd_state', 'd_conv'].map(
+        (field) => given[`mamba_${field}`] as number,
       );
-      expect(config.ropes.map(({ rotary }) => rotary)).toEqual(
-        types.map((type) =>
-          given.position_embedding_type === 'rope' && type === 'attention' ? slotHeads(config)[0].headDim : 0,
-        ),
-      );
-      expect(parseConfig(configJson(config), 'written')).toEqual(config);
-    },
-  );
+    expect(slotLayers(config)).toEqual([...types.keys()].filter((layer) => types[layer] === 'attention'));
+    expect(config.mixers.map(stateNumbers)).toEqual(
+      types.map((type) => (type === 'attention' ? 0 : (L - 1) * (heads * d + 2 * groups * n) + heads * n * d)),
+    );
+    expect(config.ropes.map(({ rotary }) => rotary)).toEqual(
+      types.map((type) =>
+        given.position_embedding_type === 'rope' && type === 'attention' ? slotHeads(config)[0].headDim : 0,
+      ),
+    );
+    expect(parseConfig(configJson(config), 'written')).toEqual(config);
+  });
 
   test('layers are named as published files and as transformers name them; what is absent is as there', () => {
     const { layer_types: _, mamba_n_groups: __, mamba_proj_bias: ___, ...rest } = json('granitemoehybrid'),
@@ -59,7 +59,7 @@ async function numbers({ weights, config }: { weights: Weights; config: ModelCon
   return { layers, norm: await weights.norm(), embed: dense(await weights.embed()), head: dense(await weights.head()) };
 }
 
-test.each(['granitemoehybrid', 'granitemoehybrid-untied', 'granitemoehybrid-attention'])(
+test.each(['granitemoehybrid', 'granitemoehybrid-untied', 'granitemoehybrid-attention', 'granitemoehybrid-experts'])(
   '%s: both formats give the same weights',
   async (name) => {
     const [folder, gguf] = await Promise.all(

@@ -262,24 +262,34 @@ export function oracleLogits(
       const y = add(row, after('post_attention_layernorm', mixed));
       const own = gemma || type === 'lfm3' ? 'pre_feedforward_layernorm' : 'post_attention_layernorm',
         z = before ? norm(at(own), y) : y;
-      const routed = routedExperts(config, w, at('x').slice(0, -2), z);
-      if (routed) return add(y, routed);
-      const both = w[`${at('mlp.gate_up_proj')}.weight`]?.shape[0], // where gate and up are one matrix
-        ffn = both && both / 2;
-      const gate = ffn ? times(at('mlp.gate_up_proj'), z, 0, ffn) : times(at('mlp.gate_proj'), z),
-        up = ffn ? times(at('mlp.gate_up_proj'), z, ffn, ffn) : times(at('mlp.up_proj'), z);
       const act = (v: number): number =>
         gemma ? (v / 2) * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (v + 0.044715 * v * v * v))) : v / (1 + Math.exp(-v));
-      const fed = add(
-        y,
-        after(
-          'post_feedforward_layernorm',
-          times(
-            at('mlp.down_proj'),
-            gate.map((v, i) => act(v) * up[i]),
-          ),
+      const dense = (): number[] | undefined => {
+        if (w[`${at('mlp.down_proj')}.weight`] === undefined) return undefined;
+        const both = w[`${at('mlp.gate_up_proj')}.weight`]?.shape[0], // where gate and up are one matrix
+          ffn = both && both / 2;
+        const gate = ffn ? times(at('mlp.gate_up_proj'), z, 0, ffn) : times(at('mlp.gate_proj'), z),
+          up = ffn ? times(at('mlp.gate_up_proj'), z, ffn, ffn) : times(at('mlp.up_proj'), z);
+        return times(
+          at('mlp.down_proj'),
+          gate.map((v, i) => act(v) * up[i]),
+        );
+      };
+      const layer = at('x').slice(0, -2),
+        told = w[at('router.scale')]?.data, // Gemma 4's router and experts have norms of their own
+        routed = told
+          ? routedExperts(
+              config,
+              w,
+              layer,
+              norm(at('pre_feedforward_layernorm_2'), y),
+              unit(y).map((v, i) => (v * told[i]) / Math.sqrt(D)),
+            )
+          : routedExperts(config, w, layer, z),
+        parts = [dense(), routed].flatMap((part, i) =>
+          part ? [told ? norm(at(`post_feedforward_layernorm_${i + 1}`), part) : part] : [],
         ),
-      );
+        fed = add(y, after('post_feedforward_layernorm', parts.reduce(add)));
       const joinedInput = given[t] && times(at('per_layer_input_gate'), fed).map((v, i) => act(v) * given[t][l][i]),
         out = joinedInput
           ? add(fed, norm(at('post_per_layer_input_norm'), times(at('per_layer_projection'), joinedInput)))

@@ -5,6 +5,7 @@ type Vector = readonly number[];
 const dot = (a: Vector, b: Vector): number => a.reduce((sum, x, i) => sum + x * b[i], 0);
 const sigmoid = (x: number): number => 1 / (1 + Math.exp(-x));
 const silu = (x: number): number => x * sigmoid(x);
+const gelu = (x: number): number => (x / 2) * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3)));
 
 /** Numbers of MXFP4, by code. */
 const sizes = [0, 0.5, 1, 1.5, 2, 3, 4, 6],
@@ -64,20 +65,46 @@ function product(w: TestWeights, experts: string, e: number, which: 'gate' | 'up
   return of('gate_up_proj', width, (i) => (paired ? 2 * i + Number(which === 'up') : i + (which === 'up' ? width : 0)));
 }
 
-/** Returns what routed experts make of a row, or undefined where the layer has none. `within`: the layer's prefix. */
-export function routedExperts(config: Json, w: TestWeights, within: string, x: Vector): number[] | undefined {
-  const of = ['mlp.gate', 'mlp.router', 'feed_forward.gate'].find(
-    (name) => w[`${within}.${name}.weight`] !== undefined,
-  );
+const routers = [
+  'mlp.gate',
+  'mlp.router',
+  'feed_forward.gate',
+  'block_sparse_moe.router.layer',
+  'block_sparse_moe.router',
+  'router.proj',
+];
+
+/**
+ * Returns what routed experts make of a row, or undefined where the layer has none.
+ * @param within the layer's prefix
+ * @param told what the router takes
+ */
+export function routedExperts(
+  config: Json,
+  weights: TestWeights,
+  within: string,
+  x: Vector,
+  told: Vector = x,
+): number[] | undefined {
+  const of = routers.find((name) => weights[`${within}.${name}.weight`] !== undefined);
   if (of === undefined) return undefined;
-  const layer = `${within}.${of.split('.')[0]}`,
+  const gemma = of === 'router.proj',
+    layer = gemma ? within : `${within}.${of.split('.')[0]}`,
     experts = `${layer}.experts`,
-    router = w[`${within}.${of}.weight`],
+    granite = weights[`${layer}.input_linear.weight`],
+    w: TestWeights = granite
+      ? {
+          [`${experts}.gate_up_proj`]: granite,
+          [`${experts}.down_proj`]: weights[`${layer}.output_linear.weight`],
+        }
+      : weights,
+    router = weights[`${within}.${of}.weight`],
     lfm2 = of.startsWith('feed'),
-    active = config.num_experts_per_tok as number;
+    active = (gemma ? config.top_k_experts : config.num_experts_per_tok) as number;
   const logits = Array.from(
       { length: router.shape[0] },
-      (_, e) => dot(router.data.slice(e * x.length, (e + 1) * x.length), x) + (w[`${within}.${of}.bias`]?.data[e] ?? 0),
+      (_, e) =>
+        dot(router.data.slice(e * x.length, (e + 1) * x.length), told) + (w[`${within}.${of}.bias`]?.data[e] ?? 0),
     ),
     total = logits.reduce((sum, z) => sum + Math.exp(z), 0),
     scores = logits.map((z) => (lfm2 ? sigmoid(z) : Math.exp(z) / total)),
@@ -93,13 +120,15 @@ export function routedExperts(config: Json, w: TestWeights, within: string, x: V
   for (const e of chosen) {
     const [gate, up] = [product(w, experts, e, 'gate', x), product(w, experts, e, 'up', x)];
     const inner = gate.map((g, i) => {
-      if (of !== 'mlp.router') return silu(g) * up[i];
+      if (of !== 'mlp.router') return (gemma ? gelu(g) : silu(g)) * up[i];
       const low = Math.min(g, 7);
       return (Math.min(7, Math.max(-7, up[i])) + 1) * low * sigmoid(1.702 * low);
     });
     add(
       product(w, experts, e, 'down', inner),
-      (scores[e] / sum) * ((config.routed_scaling_factor as number | undefined) ?? 1),
+      (scores[e] / sum) *
+        ((config.routed_scaling_factor as number | undefined) ?? 1) *
+        (w[`${within}.router.per_expert_scale`]?.data[e] ?? 1),
     );
   }
   const open = w[`${layer}.shared_expert_gate.weight`];

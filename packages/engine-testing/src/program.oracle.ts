@@ -104,7 +104,7 @@ type Experts = Extract<Instruction, { readonly op: 'experts' }>;
 
 /** Returns the weight of every expert in every row, 0 of those that the row has not. */
 function expertWeights(
-  { routing, selectionBias, scores }: Experts,
+  { routing, selectionBias, weightScale, scores }: Experts,
   products: readonly number[],
   m: number,
 ): number[][] {
@@ -119,7 +119,7 @@ function expertWeights(
       ),
       chosen = new Set(order.slice(0, active)),
       sum = normalised ? [...chosen].reduce((total, e) => total + score[e], 0) : 1;
-    return score.map((s, e) => (chosen.has(e) ? (scale * s) / sum : 0));
+    return score.map((s, e) => (chosen.has(e) ? ((scale * s) / sum) * (weightScale?.[e] ?? 1) : 0));
   });
 }
 

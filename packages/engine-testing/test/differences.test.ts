@@ -214,6 +214,13 @@ const variants: Readonly<Record<string, fc.Arbitrary<Json>>> = {
     num_experts_per_tok: few(5),
   }),
   'gpt_oss-tied': fc.record({ num_experts_per_tok: few(3) }),
+  'gemma4-experts': fc
+    .record({ top_k_experts: few(7), sliding_window: window })
+    .map((changed) => ({ text_config: { ...(config('gemma4-experts').text_config as Json), ...changed } })),
+  'gemma4-experts-shared': fc.record({ top_k_experts: few(3), sliding_window: window }),
+  granitemoe: fc.record({ num_experts_per_tok: few(7), residual_multiplier: number(0.05, 2) }),
+  'granitemoehybrid-experts': fc.record({ num_experts_per_tok: few(6), residual_multiplier: number(0.05, 2) }),
+  'granitemoehybrid-experts-untied': fc.record({ num_experts_per_tok: few(3) }),
   qwen3_moe: fc.record({ num_experts_per_tok: few(7), norm_topk_prob: fc.boolean() }),
   'qwen3_moe-tied': fc.record({ num_experts_per_tok: few(4), norm_topk_prob: fc.boolean() }),
   lfm2_moe: fc.record({

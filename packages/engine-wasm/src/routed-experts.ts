@@ -87,8 +87,9 @@ interface ExpertCode extends LoadedCode {
 async function placeExperts(
   pool: ThreadPool,
   arena: WeightArena,
-  { x, scores, out, routing, selectionBias, activation, ...weights }: Extract<Instruction, { readonly op: 'experts' }>,
+  instruction: Extract<Instruction, { readonly op: 'experts' }>,
 ): Promise<ChosenPart> {
+  const { x, scores, out, routing, activation, ...weights } = instruction;
   const { width: count } = scores,
     width = weights.down.inputs,
     { heap } = pool;
@@ -145,7 +146,7 @@ async function placeExperts(
     compute(read, m) {
       const given = read(x),
         sums = new Float64Array(m * out.width),
-        groups = rowsByExpert(routeRows(read(scores), m, routing, selectionBias), routing.active, count);
+        groups = rowsByExpert(routeRows(read(scores), m, routing, weights), routing.active, count);
       for (const { expert, rows, weights: by } of groups)
         for (let from = 0; from < rows.length; from += tile)
           add(expert, rows.slice(from, from + tile), by.slice(from, from + tile), given, sums, m);

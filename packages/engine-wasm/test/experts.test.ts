@@ -32,6 +32,7 @@ const cases: fc.Arbitrary<Case> = fc
     activation: fc.constantFrom('silu', 'gelu', 'clamped'),
     biased: fc.boolean(),
     selects: fc.boolean(),
+    scales: fc.boolean(),
     seed: fc.integer(),
   })
   .chain((shape) =>
@@ -43,7 +44,7 @@ const cases: fc.Arbitrary<Case> = fc
       scale: fc.constantFrom(1, 0.6),
     }),
   )
-  .map(({ shape: { count, hidden, width, rows, activation, biased, selects, seed }, ...routing }) => {
+  .map(({ shape: { count, hidden, width, rows, activation, biased, selects, scales, seed }, ...routing }) => {
     let state = seed >>> 0;
     const numbers = (n: number, size: number): Float32Array =>
       Float32Array.from({ length: n }, () => {
@@ -65,6 +66,7 @@ const cases: fc.Arbitrary<Case> = fc
       down: matrixOf(numbers(count * hidden * width, 1), count * hidden, width),
       ...(biased && { gateUpBias: numbers(count * 2 * width, 3), downBias: numbers(count * hidden, 3) }),
       ...(selects && { selectionBias: numbers(count, 0.5) }),
+      ...(scales && { weightScale: numbers(count, 2) }),
     };
     return {
       program: {
@@ -114,9 +116,14 @@ test('of equal scores the lower number is chosen, and a bias for choosing is no 
     experts: Uint32Array.of(0, 1),
     weights: Float32Array.of(0.5, 0.5),
   });
-  expect(routeRows(Float32Array.of(0, 0, 0, 0), 1, routing, Float32Array.of(0, -1, 0, 1))).toEqual({
+  expect(routeRows(Float32Array.of(0, 0, 0, 0), 1, routing, { selectionBias: Float32Array.of(0, -1, 0, 1) })).toEqual({
     experts: Uint32Array.of(0, 3),
     weights: Float32Array.of(0.5, 0.5),
+  });
+  // nor is a factor of an expert's weight part of the choice
+  expect(routeRows(Float32Array.of(0, 0, 0, 0), 1, routing, { weightScale: Float32Array.of(2, -1, 9, 9) })).toEqual({
+    experts: Uint32Array.of(0, 1),
+    weights: Float32Array.of(1, -0.5),
   });
   // hostile weights may give products that are no numbers
   expect([...routeRows(Float32Array.of(NaN, NaN, NaN), 1, routing).experts]).toEqual([0, 1]);

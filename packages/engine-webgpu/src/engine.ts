@@ -272,6 +272,7 @@ function expertsOf(
     routing,
     activation,
     selectionBias,
+    weightScale,
     gateUp,
     gateUpBias,
     down,
@@ -285,7 +286,8 @@ function expertsOf(
   const experts: DeviceExperts = {
     ...{ experts: scores.width, routing, activation },
     ...{ gateUp: upload(gateUp), down: upload(down) },
-    ...{ selectionBias: array(selectionBias), gateUpBias: array(gateUpBias), downBias: array(downBias) },
+    ...{ selectionBias: array(selectionBias), weightScale: array(weightScale) },
+    ...{ gateUpBias: array(gateUpBias), downBias: array(downBias) },
   };
   return (run) => encodeExperts(run.commands, valueIn(run, x), valueIn(run, scores), run.m, experts);
 }

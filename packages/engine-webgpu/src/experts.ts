@@ -23,6 +23,8 @@ export interface DeviceExperts {
   readonly routing: Routing;
   /** Added to scores for choosing only, `[experts]`. */
   readonly selectionBias: Tensor | undefined;
+  /** Multiplies the shares of chosen experts, `[experts]`. */
+  readonly weightScale: Tensor | undefined;
   /** Gate and up of one expert after the other, `[experts * 2 * width, D]`. */
   readonly gateUp: DeviceMatrix;
   readonly gateUpBias: Tensor | undefined;
@@ -54,7 +56,7 @@ export function encodeExperts(
   m: number,
   layer: DeviceExperts,
 ): DeviceRowView {
-  const { experts, routing, selectionBias, gateUp, down } = layer,
+  const { experts, routing, selectionBias, weightScale, gateUp, down } = layer,
     { active, scores: kind, normalised, scale } = routing,
     D = down.outputs / experts,
     count = m * active,
@@ -63,8 +65,11 @@ export function encodeExperts(
     out = commands.make([m, D]);
   dispatch(
     commands,
-    route({ experts, sigmoid: kind === 'sigmoid', normalised, biased: selectionBias !== undefined }),
-    { x: readRows(scores, m), bias: selectionBias, chosen, shares },
+    route({
+      ...{ experts, sigmoid: kind === 'sigmoid', normalised },
+      ...{ biased: selectionBias !== undefined, scaled: weightScale !== undefined },
+    }),
+    { x: readRows(scores, m), bias: selectionBias, factors: weightScale, chosen, shares },
     { x_at: scores.at, x_stride: scores.stride, ranks: active, scale },
     m,
   );

@@ -24,17 +24,17 @@ interface Case {
   readonly parts: number;
   /** Whether all scores prefer one expert, so that it has more rows than a tile. */
   readonly crowded: boolean;
-  readonly kind: readonly [sigmoid: boolean, normalised: boolean, selection: boolean];
+  readonly kind: readonly [sigmoid: boolean, normalised: boolean, selection: boolean, scaled: boolean];
   readonly activation: 'silu' | 'gelu' | 'clamped';
 }
 
 /** What experts give in float64, row by row, and by how much f32 may miss it. */
 function experts64(
-  { m, active, matrices: { hidden, width }, kind: [sigmoid, normalised, selection], activation }: Case,
+  { m, active, matrices: { hidden, width }, kind: [sigmoid, normalised, selection, scaled], activation }: Case,
   x: ArrayLike<number>,
   scores: readonly (readonly number[])[],
   [gateUp, down]: readonly (readonly number[])[],
-  [selectionBias, gateUpBias, downBias]: readonly (ArrayLike<number> | undefined)[],
+  [selectionBias, weightScale, gateUpBias, downBias]: readonly (ArrayLike<number> | undefined)[],
   scale: number,
 ): { readonly want: number[]; readonly slack: number[] } {
   const want: number[] = [],
@@ -50,7 +50,7 @@ function experts64(
     const row = new Float64Array(hidden),
       off = new Float64Array(hidden);
     for (const e of chosen) {
-      const share = (scale * score[e]) / over;
+      const share = ((scale * score[e]) / over) * (scaled ? weightScale![e] : 1);
       /** A product's number, and its rounding in f32. */
       const dot = (
         w: readonly number[],
@@ -109,7 +109,7 @@ function experts64(
 async function check(gpu: Gpu, c: Case): Promise<void> {
   const { seed, m, experts, active, after, matrices, parts, crowded, kind, activation } = c,
     { stored, hidden, width } = matrices,
-    [sigmoid, normalised, selection] = kind,
+    [sigmoid, normalised, selection, scaled] = kind,
     next = random(seed + 7),
     scale = 1.5;
   const quarter = (): number => Math.floor(next() * 17) / 4 - 2; // many are equal
@@ -120,7 +120,9 @@ async function check(gpu: Gpu, c: Case): Promise<void> {
     x = numbers(seed, m * hidden),
     gateUp = matrixOf(seed + 1, hidden, [[stored, experts * 2 * width]]),
     down = matrixOf(seed + 2, width, [[stored, experts * hidden]]),
-    selectionBias = selection ? Float32Array.from({ length: experts }, quarter) : undefined,
+    [selectionBias, weightScale] = [selection, scaled].map((has) =>
+      has ? Float32Array.from({ length: experts }, quarter) : undefined,
+    ),
     [gateUpBias, downBias] = [2 * width, hidden].map((n, i) =>
       stored === 'F32' ? numbers(seed + 3 + i, experts * n) : undefined,
     );
@@ -136,6 +138,7 @@ async function check(gpu: Gpu, c: Case): Promise<void> {
         ...{ experts, activation },
         routing: { active, scores: sigmoid ? 'sigmoid' : 'softmax', normalised, scale },
         selectionBias: array(selectionBias),
+        weightScale: array(weightScale),
         gateUp: uploadMatrix(commands, gateUp.matrix, size(gateUp.matrix) / parts),
         gateUpBias: array(gateUpBias),
         down: uploadMatrix(commands, down.matrix, size(down.matrix) / parts),
@@ -149,7 +152,7 @@ async function check(gpu: Gpu, c: Case): Promise<void> {
     x,
     scores,
     [gateUp.numbers, down.numbers],
-    [selectionBias, gateUpBias, downBias],
+    [selectionBias, weightScale, gateUpBias, downBias],
     scale,
   );
   near(got, want, (at, y) => slack[at] + ulp(y));
@@ -159,10 +162,10 @@ async function check(gpu: Gpu, c: Case): Promise<void> {
 const size = ({ outputs, inputs, parts: [{ type }] }: Matrix): number => outputs * inputs * (type === 'F32' ? 4 : 0.5);
 
 const kinds: readonly Case['kind'][] = [
-  [false, true, false],
-  [false, false, false],
-  [true, true, true],
-  [true, false, true],
+  [false, true, false, true],
+  [false, false, false, false],
+  [true, true, true, false],
+  [true, false, true, false],
 ];
 
 const PLAIN: Case['matrices'] = { stored: 'F32', hidden: 20, width: 12 }, // not whole octets
@@ -208,7 +211,7 @@ gpuTest('rows of experts do not depend on the block they came in, of few rows or
           rowsOf(commands.upload(Float32Array.from(all).slice(from * n, (from + m) * n), [m, n]), n);
       const { tensor } = encodeExperts(commands, some(x, hidden), some(scores, experts), m, {
         ...{ experts, activation: 'silu', routing: { active, scores: 'softmax', normalised: true, scale: 1 } },
-        ...{ selectionBias: undefined, gateUp, gateUpBias, down, downBias },
+        ...{ selectionBias: undefined, weightScale: undefined, gateUp, gateUpBias, down, downBias },
       });
       return [...(await read([tensor]))[0].data];
     });

@@ -14,12 +14,13 @@ const gpuTest = await gpuTests(),
 const FULL = process.env.KV_FULL === '1';
 
 // of a family with a folder and a GGUF file, KV_FULL=1 takes both, and checkpoints that differ in shapes alone; without it
-// one of Qwen 3.5's is GGUF, where value heads have another order; of the families with experts it takes gpt-oss, and Qwen 3.5
-// among the hybrids below; LFM2's sigmoids are in the property of experts
+// one of Qwen 3.5's is GGUF, where value heads have another order; of the families with experts it takes gpt-oss, those with
+// experts next to a dense layer, and Qwen 3.5 among the hybrids below; LFM2's sigmoids are in the property of experts
 const nightly = ['lfm2-biased', 'granite_swa-thetas', 'qwen3_5-biased']
     .concat(['granitemoehybrid', 'granitemoehybrid-attention'])
     .concat(['ministral3', 'olmo3-biased', 'lfm3-plain'])
-    .concat(['gemma4-keys', 'gemma4-unshared'])
+    .concat(['gemma4-keys', 'gemma4-unshared', 'gemma4-experts-shared'])
+    .concat(['granitemoe', 'granitemoehybrid-experts-untied'])
     .concat(['qwen3_moe', 'qwen3_moe-tied', 'gpt_oss-tied', 'lfm2_moe', 'lfm2_moe-untied'])
     .concat(['qwen3_5_moe', 'qwen3_5_moe-untied']),
   asGguf = ['qwen3_5-untied', 'granitemoehybrid-untied', 'ministral3-untied', 'olmo3'];

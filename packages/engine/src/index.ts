@@ -52,7 +52,7 @@ export { angleFrequencies, createAngles } from './decoder/angles.ts';
 export { createDecoder, expectIds, layerInputs } from './decoder/decoder.ts';
 export type { Decoder, DecoderLayer } from './decoder/decoder.ts';
 export { gateRows, gatherRows, routeRows, rowsByExpert } from './decoder/experts.ts';
-export type { ChosenExperts, ExpertRows } from './decoder/experts.ts';
+export type { ChosenExperts, ExpertNumbers, ExpertRows } from './decoder/experts.ts';
 export { toHeads, turnRows } from './decoder/heads.ts';
 export { joinHeads, pickHeads, readersOf } from './decoder/joined-heads.ts';
 export { joinedHeads, keptLayers, slotModel, stateBytes } from './decoder/keeps.ts';

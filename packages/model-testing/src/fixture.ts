@@ -16,7 +16,9 @@ export const families: readonly string[] = readdirSync(fixture('.')).filter((nam
 );
 
 /** Checkpoints that differ from another of their family in shapes or options alone; long tests leave them to `KV_FULL=1`. */
-const variants: ReadonlySet<string> = new Set(['ministral3', 'olmo3-biased', 'lfm3-plain']);
+const variants: ReadonlySet<string> = new Set([
+  ...['ministral3', 'olmo3-biased', 'lfm3-plain', 'granitemoehybrid-biased', 'granitemoehybrid-untied'],
+]);
 
 /** One or more checkpoints of each family, for long tests; `KV_FULL=1` takes all of them. */
 export const leadingFamilies: readonly string[] = families.filter(
@@ -40,7 +42,7 @@ export const hasSinks = (name: string): boolean =>
 
 /** Whether layers of a checkpoint have routed experts. */
 export const hasExperts = (name: string): boolean =>
-  readFileSync(fixture(`${name}/config.json`), 'utf8').includes('"num_experts_per_tok"');
+  /"num_(?:local_)?experts": [1-9]/.test(readFileSync(fixture(`${name}/config.json`), 'utf8'));
 
 /** Whether the queries of a checkpoint are scaled by their position. */
 export const hasScaledQueries = (name: string): boolean =>

@@ -12,7 +12,7 @@ const ids = Array.from({ length: 40 }, (_, i) => 3 + ((7 * i * i + 11 * i) % 61)
     ['quest(page=4,slots=8,dense=0)', {}],
   ] as const;
 
-test.each(['gpt_oss', 'qwen3_moe', 'lfm2_moe', 'qwen3_5_moe'])(
+test.each(['gpt_oss', 'qwen3_moe', 'lfm2_moe', 'qwen3_5_moe', 'gemma4-experts', 'granitemoehybrid-experts'])(
   '%s: tokens, logits and slots are those of plain loops, with and without eviction',
   async (name) => {
     const plain = await loadModel(fixture(name), { engine: referenceEngine() }),

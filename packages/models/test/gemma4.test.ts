@@ -1,12 +1,12 @@
 /** What Gemma 4 needs of files: configurations of layers that differ, and a table whose rows are read as tokens come. */
 import { readFileSync } from 'node:fs';
-import { checkpointWeights, fileSource, openCheckpoint, parseConfig, readSafetensors } from '@kv/checkpoints';
+import { checkpointWeights, fileSource, openCheckpoint, parseConfig, readGguf, readSafetensors } from '@kv/checkpoints';
 import { fixture, fixtureJson, goldenOutputs } from '@kv/model-testing/fixture';
 import { relative } from '@kv/engine-testing/run';
 import { describe, expect, test } from 'vitest';
 import { generate, loadModel } from '../src/index.ts';
 
-const names = ['gemma4', 'gemma4-unshared', 'gemma4-keys'] as const;
+const names = ['gemma4', 'gemma4-unshared', 'gemma4-keys', 'gemma4-experts'] as const;
 
 describe.each(names)('%s', (name) => {
   test('says the same in both formats, and as a config.json made of the GGUF file', async () => {
@@ -49,10 +49,8 @@ test('the fields that older files have, and those of the model that reads more',
 });
 
 test.each([
-  [
-    { enable_moe_block: true },
-    'enable_moe_block must be false or absent, got true: the experts of Gemma 4 are not computed',
-  ],
+  [{ enable_moe_block: true }, 'num_experts must be an integer from 1 to 4096, got nothing'],
+  [{ enable_moe_block: 1 }, 'enable_moe_block must be true or false, got 1'],
   [
     { num_kv_shared_layers: 7 },
     'num_kv_shared_layers must leave a layer without a window whose slots layer 2 can read, got 7',
@@ -122,13 +120,35 @@ test.each(['.', 'model.gguf'])(
 /** Returns the bytes of the table of a file. */
 async function readTable(path: string, format: string): Promise<Uint8Array> {
   if (format !== '.') {
-    const { readGguf } = await import('@kv/checkpoints');
     const file = await readGguf(await fileSource(path));
     return file.bytes('per_layer_token_embd.weight').finally(() => file.close());
   }
   const file = await readSafetensors(await fileSource(path));
   return file.bytes('model.embed_tokens_per_layer.weight').finally(() => file.close());
 }
+
+test('factors of experts may be absent from a GGUF file, and only there', async () => {
+  const config = parseConfig(fixtureJson('gemma4-experts/config.json'), 'gemma4-experts');
+  for (const [file, name] of [
+    ['model.gguf', 'blk.3.ffn_down_exps.scale'],
+    ['model.safetensors', 'model.language_model.layers.3.router.per_expert_scale'],
+  ] as const) {
+    const gguf = file === 'model.gguf',
+      source = await fileSource(fixture(`gemma4-experts/${file}`)),
+      whole = gguf ? await readGguf(source) : await readSafetensors(source),
+      tensors = new Map([...whole.tensors].filter(([tensor]) => tensor !== name)),
+      weights = () => checkpointWeights({ ...whole, tensors }, config, gguf ? 'gguf' : 'hugging-face');
+    expect(tensors.size).toBe(whole.tensors.size - 1);
+    if (gguf) {
+      const read = weights(),
+        factors = await Promise.all(
+          [2, 3].map(async (layer) => (await read.finish(layer)).experts?.weightScale?.length),
+        );
+      expect(factors).toEqual([7, undefined]);
+    } else expect(weights).toThrow(`expected a tensor ${name} of shape [7]`);
+    await whole.close();
+  }
+});
 
 test('a factor that one layer lacks is named', async () => {
   const file = await readSafetensors(await fileSource(fixture('gemma4-keys/model.safetensors'))),

@@ -235,7 +235,9 @@ function feedForwardWork(config: ModelConfig, layer: number): number {
   const { hidden, experts } = config;
   if (!experts?.layers[layer]) return 3 * hidden * ffnOf(config, layer);
   const { count, width, routing, shared } = experts;
-  return hidden * (count + 3 * (routing.active * width + (shared?.width ?? 0)) + (shared?.gated ? 1 : 0));
+  return (
+    hidden * (count + 3 * (routing.active * width + (shared ? ffnOf(config, layer) : 0)) + (shared?.gated ? 1 : 0))
+  );
 }
 
 function mixerWork(mixer: Mixer, { queryHeads, hidden, attention }: ModelConfig): number {

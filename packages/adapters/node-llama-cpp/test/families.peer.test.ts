@@ -5,8 +5,11 @@ import { expect, test } from 'vitest';
 import { llamaOf, sequenceOf } from './llama.ts';
 
 const names = [
+  'gemma4-experts',
   'granite_swa',
+  'granitemoe',
   'granitemoehybrid',
+  'granitemoehybrid-experts',
   'granitemoehybrid-untied',
   'lfm2',
   'lfm2-untied',

@@ -16,8 +16,8 @@ export interface Architecture {
    * lacks them.
    */
   readonly alias?: { readonly text: string; readonly within: string; readonly absent: JsonFields };
-  /** Names of tensors: Llama's, or those of LFM2, LFM3, Qwen 3.5, Gemma 4, Granite 4.0 h or gpt-oss. */
-  readonly names: 'llama' | 'lfm2' | 'lfm3' | 'qwen3_5' | 'gemma4' | 'granitemoehybrid' | 'gpt_oss';
+  /** Names of tensors: Llama's, or those of LFM2, LFM3, Qwen 3.5, Gemma 4, Granite's with experts or a state space, or gpt-oss. */
+  readonly names: 'llama' | 'lfm2' | 'lfm3' | 'qwen3_5' | 'gemma4' | 'granitemoe' | 'gpt_oss';
   /** What some layers have instead of attention. */
   readonly mixer?: 'shortConvolution' | 'gatedDelta' | 'stateSpace';
   /** What `layer_types` would call a layer, where config.json has none; they repeat, but for the first layer. */
@@ -128,6 +128,7 @@ export type ArchitectureName =
   | 'olmo3'
   | 'granite'
   | 'granite_swa'
+  | 'granitemoe'
   | 'granitemoehybrid'
   | 'lfm2'
   | 'lfm3'
@@ -260,10 +261,20 @@ const qwenExperts: ExpertsKind = {
   selectionBias: false,
   bias: false,
   clamped: false,
-  shared: false,
+  active: 'num_experts_per_tok',
   width: 'moe_intermediate_size',
   dense: 'listed',
   defaults: { count: 128, active: 8, width: 768 },
+};
+
+/** Experts of Granite. */
+const graniteExperts: ExpertsKind = {
+  ...qwenExperts,
+  normalised: 'always',
+  shared: { width: 'shared_intermediate_size', gated: false },
+  width: 'intermediate_size',
+  dense: 'none',
+  defaults: { count: 8, active: 2 },
 };
 
 /** The supported architectures by `model_type` of config.json, each with its differences from Llama. */
@@ -327,6 +338,16 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
     gainsFromOne: false,
     scale: 'one',
     softcaps: {},
+    experts: {
+      ...qwenExperts,
+      normalised: 'always',
+      asked: 'enable_moe_block',
+      shared: { width: 'intermediate_size', gated: false },
+      ownNorms: true,
+      active: 'top_k_experts',
+      dense: 'none',
+      defaults: {},
+    },
     windows: { every: 6 },
     localTheta: 10_000,
     defaults: { normEps: 1e-6, maxPositions: 131_072, tied: true, headDim: 256, window: 512, theta: 1e6 },
@@ -355,12 +376,22 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
     listedThetas: true,
     defaults: { normEps: 1e-5, maxPositions: 8192, tied: true, window: 128 },
   },
+  granitemoe: {
+    ...granite,
+    gguf: 'granitemoe',
+    names: 'granitemoe',
+    fusedGate: true,
+    experts: graniteExperts,
+    fields: { ...llama.fields, ffn: ['shared_intermediate_size', 'intermediate_size'] },
+    biases: { ...unbiased, qkv: 'attention_bias', output: 'attention_bias' },
+  },
   granitemoehybrid: {
     ...granite,
     gguf: 'granitehybrid',
-    names: 'granitemoehybrid',
+    names: 'granitemoe',
     mixer: 'stateSpace',
     fusedGate: true,
+    experts: { ...graniteExperts, asked: 'num_local_experts' },
     fields: { ...llama.fields, ffn: ['shared_intermediate_size'] },
     biases: { ...unbiased, qkv: 'attention_bias', output: 'attention_bias' },
     namedPositions: true,
@@ -422,7 +453,7 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
     experts: {
       ...qwenExperts,
       normalised: 'always',
-      shared: true,
+      shared: { width: 'shared_expert_intermediate_size', gated: true },
       dense: 'none',
       defaults: { count: 256, active: 8, width: 512, shared: 512 },
     },

@@ -21,7 +21,7 @@ export interface ModelConfig {
   readonly queryHeads: number;
   /** Width D of the residual stream. */
   readonly hidden: number;
-  /** Width of the gated feed-forward layer, of layers without experts. */
+  /** Width of the gated feed-forward layer, of layers without experts, and of the expert that all tokens share. */
   readonly ffn: number;
   /** Its width in each layer, where layers differ. @defaultValue `ffn` in all */
   readonly ffns?: readonly number[];
@@ -139,9 +139,6 @@ export function parseConfig(json: unknown, where: string): ModelConfig {
   const kvHeads = integer(fields, 'num_key_value_heads', where, queryHeads);
   const headDim = integer(fields, 'head_dim', where, kind.defaults.headDim ?? hidden / queryHeads, mostHeadDim);
   checkHeads(queryHeads, kvHeads, headDim, where);
-  const { num_local_experts: experts = 8 } = fields;
-  if (kind.mixer === 'stateSpace' && experts !== 0)
-    throw new KvError(where, `num_local_experts must be 0, got ${show(experts)}`);
   const vocab = integer(fields, 'vocab_size', where);
   const maxPositions = integer(fields, 'max_position_embeddings', where, kind.defaults.maxPositions);
   const named = (what: keyof Architecture['fields']): string => {

@@ -21,6 +21,14 @@ export interface ExpertsConfig {
   readonly activation: ExpertActivation;
   /** An expert that every token passes, its result multiplied by the sigmoid of one more number of the router, if `gated`. */
   readonly shared?: { readonly width: number; readonly gated: boolean };
+  /**
+   * Whether router and experts take the residual stream by norms of their own, what the experts and the shared one give is
+   * normed before it is added, and the weight of each expert has a factor (Gemma 4). The shared expert is then the layer's
+   * dense feed-forward layer, whose width may differ by layer.
+   *
+   * @defaultValue false
+   */
+  readonly ownNorms?: boolean;
 }
 
 /** How a router's products become experts and their weights. */
@@ -49,16 +57,25 @@ export interface ExpertsKind {
   readonly selectionBias: boolean;
   readonly bias: boolean;
   readonly clamped: boolean;
-  /** Whether a gated expert is shared by all tokens. */
-  readonly shared: boolean;
-  /** Field of an expert's width. */
+  /** Field that says whether a model has experts, by their number or by true; absent where all of the kind have. */
+  readonly asked?: 'num_local_experts' | 'enable_moe_block';
+  /** Present if an expert may be shared by all tokens: there is one where its width is given or has a default. */
+  readonly shared?: {
+    readonly width: 'shared_expert_intermediate_size' | 'shared_intermediate_size' | 'intermediate_size';
+    readonly gated: boolean;
+  };
+  /** See `ExpertsConfig`. */
+  readonly ownNorms?: boolean;
+  /** Field of the number of a token's experts. */
+  readonly active: 'num_experts_per_tok' | 'top_k_experts';
+  /** Field of an expert's width; GGUF files without a key of it have that of `intermediate_size` in `feed_forward_length`. */
   readonly width: 'moe_intermediate_size' | 'intermediate_size';
   /** Which layers are dense: none, the first `num_dense_layers`, or as `mlp_only_layers` and `decoder_sparse_step` say. */
   readonly dense: 'none' | 'first' | 'listed';
   /** What applies where config.json says nothing. */
   readonly defaults: {
-    readonly count: number;
-    readonly active: number;
+    readonly count?: number;
+    readonly active?: number;
     readonly width?: number;
     readonly shared?: number;
   };
@@ -80,7 +97,7 @@ export function parseExperts(
     where,
   }: { readonly layers: number; readonly activation: 'silu' | 'gelu'; readonly where: string },
 ): ExpertsConfig | undefined {
-  if (kind === undefined) return undefined;
+  if (kind === undefined || !asked(kind, fields, where)) return undefined;
   const { defaults } = kind,
     name = fields.num_local_experts == null ? 'num_experts' : 'num_local_experts',
     count = integer(fields, name, where, defaults.count, mostExperts),
@@ -100,7 +117,7 @@ export function parseExperts(
     width: integer(fields, kind.width, where, defaults.width),
     layers: expertLayers(kind, fields, layers, where),
     routing: {
-      active: integer(fields, 'num_experts_per_tok', where, defaults.active, count),
+      active: integer(fields, kind.active, where, defaults.active, count),
       scores: kind.scores,
       normalised: kind.normalised === 'always' || boolean(fields, 'norm_topk_prob', where, kind.normalised.absent),
       scale: positive(fields, 'routed_scaling_factor', where, 1),
@@ -108,10 +125,19 @@ export function parseExperts(
     selectionBias: biased,
     bias: kind.bias,
     activation: kind.clamped ? 'clamped' : activation,
-    ...(kind.shared && {
-      shared: { width: integer(fields, 'shared_expert_intermediate_size', where, defaults.shared), gated: true },
-    }),
+    ...(kind.shared &&
+      (fields[kind.shared.width] ?? defaults.shared) !== undefined && {
+        shared: { width: integer(fields, kind.shared.width, where, defaults.shared), gated: kind.shared.gated },
+      }),
+    ...(kind.ownNorms && { ownNorms: true }),
   };
+}
+
+/** Returns whether a model has experts, where some of its architecture have none. */
+function asked({ asked: field, defaults }: ExpertsKind, fields: JsonFields, where: string): boolean {
+  if (field === undefined) return true;
+  if (field === 'enable_moe_block') return boolean(fields, field, where, false);
+  return integer(fields, field, where, defaults.count, mostExperts, 0) > 0;
 }
 
 function expertLayers({ dense }: ExpertsKind, fields: JsonFields, layers: number, where: string): readonly boolean[] {
@@ -140,6 +166,8 @@ export interface ExpertKeys {
   readonly routers: readonly boolean[];
   /** Whether some router's scores have a selection bias. */
   readonly selects: boolean;
+  /** Width of the dense feed-forward layer, where that is the shared expert. */
+  readonly dense: number | undefined;
 }
 
 /** How GGUF files number what makes scores. */
@@ -158,7 +186,9 @@ export function expertsOfKeys(
   const count = keys.integer('expert_count', undefined, mostExperts),
     by = keys.value('expert_gating_func'),
     normalises = keys.value('expert_weights_norm') ?? true,
-    scale = 'expert_weights_scale';
+    scale = 'expert_weights_scale',
+    width = kind.width === 'intermediate_size' ? keys.integer('feed_forward_length', 0, undefined, 0) : 0,
+    shared = sharedWidth(kind, keys);
   if (by !== undefined && !gatingFunctions[kind.scores].includes(by))
     throw new KvError(
       keys.where,
@@ -168,7 +198,7 @@ export function expertsOfKeys(
     throw new KvError(keys.where, `${keys.key('expert_weights_norm')} must be true or false, got ${show(normalises)}`);
   return {
     count,
-    width: keys.integer('expert_feed_forward_length'),
+    width: keys.integer('expert_feed_forward_length', width > 0 ? width : undefined),
     layers: keys.routers,
     routing: {
       active: keys.integer('expert_used_count', undefined, count),
@@ -179,24 +209,34 @@ export function expertsOfKeys(
     selectionBias: kind.selectionBias && keys.selects,
     bias: kind.bias,
     activation: kind.clamped ? 'clamped' : activation,
-    ...(kind.shared && { shared: { width: keys.integer('expert_shared_feed_forward_length'), gated: true } }),
+    ...(kind.shared && shared > 0 && { shared: { width: shared, gated: kind.shared.gated } }),
+    ...(kind.ownNorms && { ownNorms: true }),
   };
 }
 
+/** Returns the width of a shared expert, 0 where there is none. */
+function sharedWidth({ shared, ownNorms, defaults }: ExpertsKind, keys: ExpertKeys): number {
+  const key = 'expert_shared_feed_forward_length';
+  if (shared === undefined) return 0;
+  if (ownNorms) return keys.dense ?? 0;
+  return defaults.shared === undefined ? keys.integer(key, 0, undefined, 0) : keys.integer(key);
+}
+
 /** Returns the fields that `parseExperts` reads back unchanged. */
-export function expertsJson(experts: ExpertsConfig | undefined): JsonFields {
-  if (experts === undefined) return {};
+export function expertsJson(kind: ExpertsKind | undefined, experts: ExpertsConfig | undefined): JsonFields {
+  if (kind === undefined || experts === undefined) return {};
   const { count, width, layers, routing, selectionBias, shared } = experts,
     dense = layers.flatMap((routed, l) => (routed ? [] : [l]));
   return {
-    num_experts: count,
-    num_experts_per_tok: routing.active,
-    moe_intermediate_size: width,
+    [kind.asked === 'num_local_experts' ? kind.asked : 'num_experts']: count,
+    ...(kind.asked === 'enable_moe_block' && { enable_moe_block: true }),
+    [kind.active]: routing.active,
+    [kind.width]: width,
     norm_topk_prob: routing.normalised,
     routed_scaling_factor: routing.scale,
     use_expert_bias: selectionBias,
     mlp_only_layers: dense,
     num_dense_layers: dense.length,
-    ...(shared && { shared_expert_intermediate_size: shared.width }),
+    ...(kind.shared && shared && { [kind.shared.width]: shared.width }),
   };
 }

@@ -42,7 +42,9 @@ export async function configFromGguf(file: GgufFile): Promise<ModelConfig> {
   const { tensors, name: where } = file,
     metadata: JsonFields = Object.fromEntries(file.metadata);
   const name = architectureOf(metadata, where),
-    kind = architectures[name],
+    { experts: some, ...dense } = architectures[name] as Architecture,
+    routed = some && (some.asked === undefined || Boolean(metadata[`${dense.gguf}.expert_count`])),
+    kind: Architecture = routed ? architectures[name] : dense,
     keys = keysOf(metadata, kind, where);
   expectKnown(metadata, kind, where);
   const hidden = keys.integer('embedding_length'),
@@ -82,6 +84,7 @@ export async function configFromGguf(file: GgufFile): Promise<ModelConfig> {
       value: (rest) => metadata[keys.key(rest)],
       routers: routers.map(({ router }) => has(`${router}.weight`)),
       selects: routers.some(({ selectionBias }) => has(selectionBias)),
+      dense: differing?.ffn,
     });
   const bosId = id(metadata, 'bos', vocab, where),
     rope = await ropeOf(file, kind, keys, headDim),

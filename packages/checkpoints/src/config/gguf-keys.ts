@@ -79,7 +79,10 @@ const readWhere: Readonly<
       ] as const
     ).map(([key, plain]) => [key, [({ experts }: Architecture) => experts !== undefined, plain]] as const),
   ),
-  expert_shared_feed_forward_length: [({ experts, multipliers }) => multipliers || experts?.shared === true, [0]],
+  expert_shared_feed_forward_length: [
+    ({ experts, multipliers }) => multipliers || experts?.shared?.gated === true,
+    [0],
+  ],
   // of Granite it says whether heads are rotated
   'rope.scaling.finetuned': [({ multipliers }) => multipliers, [true]],
   // layers that draft are not run, and images are not read

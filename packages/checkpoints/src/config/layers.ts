@@ -81,7 +81,7 @@ export interface ParsedLayers {
 
 /**
  * Reads the heads, shared slots, widths and inputs of layers that differ.
- * @throws KvError naming the field, also for experts, which are not computed
+ * @throws KvError naming the field
  */
 export function parseLayers(
   fields: JsonFields,
@@ -93,11 +93,6 @@ export function parseLayers(
   }: KvHeads & { readonly queryHeads: number; readonly ffn: number; readonly vocab: number },
   where: string,
 ): ParsedLayers {
-  if (boolean(fields, 'enable_moe_block', where, false))
-    throw new KvError(
-      where,
-      'enable_moe_block must be false or absent, got true: the experts of Gemma 4 are not computed',
-    );
   const slides = (fields.layer_types as unknown[]).map((type) => type === 'sliding_attention'),
     layers = slides.length,
     shared = integer(fields, 'num_kv_shared_layers', where, 0, layers, 0),

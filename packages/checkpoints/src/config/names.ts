@@ -1,4 +1,4 @@
-import { architectures, type ArchitectureName } from './architectures.ts';
+import { architectures, type Architecture, type ArchitectureName } from './architectures.ts';
 
 /** Names of a decoder's tensors, without `.weight` or `.bias`. */
 export interface TensorNames {
@@ -69,6 +69,9 @@ export interface ExpertNames {
   readonly downBias: string;
   /** Names of the tensors of one expert, where each has its own. */
   one(expert: number): { readonly gate: string; readonly up: string; readonly down: string };
+  /** The factor of each expert's weight, and gains of norms of the router's and the experts' own; whole names. */
+  readonly weightScale: string;
+  readonly norms: Readonly<Record<'router' | 'before' | 'after' | 'shared', string>>;
   /** What gates the shared expert: the whole name. */
   readonly sharedGate: string;
   /** The shared expert's tensors. */
@@ -171,7 +174,7 @@ export function huggingFaceNames(of: ArchitectureName, has: Has): TensorNames {
         gateUp: at('mlp.gate_up_proj'),
         down: at('mlp.down_proj'),
         postFfnNorm: at('post_feedforward_layernorm'),
-        ...(names === 'granitemoehybrid' && {
+        ...(names === 'granitemoe' && {
           gateUp: at('shared_mlp.input_linear'),
           down: at('shared_mlp.output_linear'),
         }),
@@ -179,7 +182,7 @@ export function huggingFaceNames(of: ArchitectureName, has: Has): TensorNames {
         inputOutput: at('per_layer_projection'),
         inputNorm: at('post_per_layer_input_norm'),
         scale: at('layer_scalar'),
-        experts: expertNames(at(lfm2 ? 'feed_forward' : 'mlp'), lfm2, names === 'gpt_oss' ? 'router' : 'gate'),
+        experts: expertNames(at, names, has),
         ...(lfm2 && {
           qNorm: at('self_attn.q_layernorm'),
           kNorm: at('self_attn.k_layernorm'),
@@ -199,27 +202,42 @@ export function huggingFaceNames(of: ArchitectureName, has: Has): TensorNames {
   };
 }
 
-/** Returns the names of experts within a feed-forward layer of Hugging Face checkpoints. */
-function expertNames(within: string, lfm2: boolean, router: string): ExpertNames {
-  const all = `${within}.experts`,
+/** Returns the names of experts in a layer of Hugging Face checkpoints. */
+function expertNames(at: (name: string) => string, names: Architecture['names'], has: Has): ExpertNames {
+  const lfm2 = names === 'lfm2',
+    granite = names === 'granitemoe',
+    gemma = names === 'gemma4',
+    within = at(granite ? 'block_sparse_moe' : lfm2 ? 'feed_forward' : 'mlp'),
+    published = granite && !has(`${within}.router.weight`), // not as transformers has them since version 5
+    all = gemma ? at('experts') : `${within}.experts`,
+    router = published ? 'router.layer' : granite || names === 'gpt_oss' ? 'router' : 'gate',
     three = (of: string): { gate: string; up: string; down: string } =>
       lfm2
         ? { gate: `${of}.w1`, up: `${of}.w3`, down: `${of}.w2` }
         : { gate: `${of}.gate_proj`, up: `${of}.up_proj`, down: `${of}.down_proj` };
   return {
-    router: `${within}.${router}`,
+    router: gemma ? at('router.proj') : `${within}.${router}`,
     selectionBias: `${within}.expert_bias`,
-    gateUp: `${all}.gate_up_proj`,
+    gateUp: published ? `${within}.input_linear.weight` : `${all}.gate_up_proj`,
     gateUpBias: `${all}.gate_up_proj_bias`,
     gate: `${all}.gate_proj`,
     gateBias: `${all}.gate_proj_bias`,
     up: `${all}.up_proj`,
     upBias: `${all}.up_proj_bias`,
-    down: `${all}.down_proj`,
+    down: published ? `${within}.output_linear.weight` : `${all}.down_proj`,
     downBias: `${all}.down_proj_bias`,
     one: (expert) => three(`${all}.${expert}`),
+    weightScale: at('router.per_expert_scale'),
+    norms: {
+      router: at('router.scale'),
+      before: at('pre_feedforward_layernorm_2.weight'),
+      after: at('post_feedforward_layernorm_2.weight'),
+      shared: at('post_feedforward_layernorm_1.weight'),
+    },
     sharedGate: `${within}.shared_expert_gate.weight`,
-    shared: three(`${within}.shared_expert`),
+    shared: granite
+      ? { ...three(at('shared_mlp')), down: at('shared_mlp.output_linear') }
+      : three(gemma ? within : `${within}.shared_expert`),
   };
 }
 
@@ -297,8 +315,18 @@ export const ggufNames = (of: ArchitectureName, has: Has): TensorNames => ({
           up: at(`ffn_up.${expert}`),
           down: at(`ffn_down.${expert}`),
         }),
+        weightScale: at('ffn_down_exps.scale'),
+        norms: {
+          router: at('ffn_gate_inp.scale'),
+          before: at('pre_ffw_norm_2.weight'),
+          after: at('post_ffw_norm_2.weight'),
+          shared: at('post_ffw_norm_1.weight'),
+        },
         sharedGate: at('ffn_gate_inp_shexp.weight'),
-        shared: { gate: at('ffn_gate_shexp'), up: at('ffn_up_shexp'), down: at('ffn_down_shexp') },
+        shared:
+          architectures[of].names === 'gemma4'
+            ? { gate: at('ffn_gate'), up: at('ffn_up'), down: at('ffn_down') }
+            : { gate: at('ffn_gate_shexp'), up: at('ffn_up_shexp'), down: at('ffn_down_shexp') },
       },
     };
   },

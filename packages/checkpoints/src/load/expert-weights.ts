@@ -2,7 +2,7 @@ import type { ExpertsConfig } from '../config/experts.ts';
 import type { ExpertNames } from '../config/names.ts';
 import { byTurns, dense, matrixOf, unzip, type Matrix } from '../format/matrix.ts';
 import type { LazyRead, TensorReader } from '../format/tensor-reader.ts';
-import { stacked, type Reads } from './lazy.ts';
+import { convert, stacked, take, type Reads } from './lazy.ts';
 
 /** Weights of a layer's E routed experts of `width`. */
 export interface ExpertWeights {
@@ -22,6 +22,22 @@ export interface ExpertWeights {
   readonly downBias?: Float32Array;
   /** `[1, D]`: the sigmoid of its product multiplies the result of the shared expert */
   readonly sharedGate?: Matrix;
+  /** `[E]`: multiplies the weights of the chosen experts */
+  readonly weightScale?: Float32Array;
+  /** Present where router and experts have norms of their own */
+  readonly norms?: ExpertNorms;
+}
+
+/** Gains `[D]` of norms of the router's and the experts' own. */
+export interface ExpertNorms {
+  /** Of the residual stream, before the router's product; with its factor 1 / sqrt(D). */
+  readonly router: Float32Array;
+  /** Of the residual stream, before the experts. */
+  readonly before: Float32Array;
+  /** Of what the experts give. */
+  readonly after: Float32Array;
+  /** Of what the shared expert gives. */
+  readonly shared: Float32Array;
 }
 
 /** Two arrays of E rows, by turns. */
@@ -37,7 +53,7 @@ const rowsByTurns = (a: Float32Array, b: Float32Array, rows: number): Float32Arr
 export function expertReads(
   { matrix, vector, kernel, experts, has }: TensorReader,
   names: ExpertNames,
-  { count, width, selectionBias, bias, activation, shared }: ExpertsConfig,
+  { count, width, selectionBias, bias, activation, shared, ownNorms = false }: ExpertsConfig,
   { hidden, gguf }: { readonly hidden: number; readonly gguf: boolean },
 ): Reads<ExpertWeights> {
   const apart = (name: string, outputs: number, inputs: number): LazyRead<Matrix> =>
@@ -78,6 +94,15 @@ export function expertReads(
         : stacked(each().map(({ down }) => apart(down, hidden, width))),
     downBias: bias ? kernel(names.downBias, count, hidden) : undefined,
     sharedGate: shared?.gated ? sharedGate() : undefined,
+    weightScale: ownNorms && (!gguf || has(names.weightScale)) ? vector(names.weightScale, count) : undefined,
+    norms: ownNorms
+      ? take<ExpertNorms>({
+          router: convert(vector(names.norms.router, hidden), (gain) => gain.map((w) => w / Math.sqrt(hidden))),
+          before: vector(names.norms.before, hidden),
+          after: vector(names.norms.after, hidden),
+          shared: vector(names.norms.shared, hidden),
+        })
+      : undefined,
   };
 
   function sharedGate(): LazyRead<Matrix> {

@@ -78,6 +78,7 @@ const CLASSES: Readonly<Record<ArchitectureName, string>> = {
   olmo3: 'Olmo3ForCausalLM',
   granite: 'GraniteForCausalLM',
   granite_swa: 'GraniteSWAForCausalLM',
+  granitemoe: 'GraniteMoeForCausalLM',
   granitemoehybrid: 'GraniteMoeHybridForCausalLM',
   lfm2: 'Lfm2ForCausalLM',
   lfm3: 'Lfm3ForCausalLM',
@@ -131,7 +132,7 @@ export function configJson(config: ModelConfig): JsonFields {
     ...(kind.partialRotary && { partial_rotary_factor: rope.rotary / headDim }),
     ...(kind.adjustedFfn && { block_auto_adjust_ff_dim: false }),
     ...(kind.mixer && mixersJson(config, kind.mixer)),
-    ...expertsJson(config.experts),
+    ...expertsJson(kind.experts, config.experts),
     ...(kind.windows !== 'none' && { sliding_window: window ?? null }),
     ...(kind.windows !== 'none' &&
       kind.windows !== 'all' && {

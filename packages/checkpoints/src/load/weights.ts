@@ -205,7 +205,7 @@ export const shapeWeights = (config: ModelConfig): Weights =>
       experts:
         (_, [experts, outputs, inputs]) =>
         async () => ({ outputs: experts * outputs, inputs, parts: [] }),
-      has: () => config.architecture === 'gemma4_text', // a factor of each layer's result
+      has: (name) => config.architecture === 'gemma4_text' && name.endsWith('.layer_scalar'), // of each layer
       checkNames() {},
     },
     config,
@@ -365,7 +365,7 @@ function readWeights(reader: TensorReader, config: ModelConfig, format: Checkpoi
     const { experts } = config,
       routed = experts?.layers[index] === true,
       dense = routed ? at.experts.shared : at,
-      width = routed ? (experts.shared?.width ?? 0) : ffnOf(config, index),
+      width = routed && !experts.shared ? 0 : ffnOf(config, index),
       output: Parts = [[name, D]];
     const gateUp: Parts =
       fused || (fusedGate && !gguf)

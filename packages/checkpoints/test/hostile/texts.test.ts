@@ -11,9 +11,10 @@ import { bent, jsonBytes, corrupt } from '@kv/model-testing/hostile/spoilt';
 
 const configs = [
   ...['llama', 'qwen2', 'qwen3'].map((name) => referenceJson<object>(`data/goldens/${name}/config.json`)),
-  ...['lfm2', 'qwen3_5', 'qwen3_5-untied', 'granitemoehybrid', 'gpt_oss', 'lfm2_moe', 'qwen3_moe-tied'].map((name) =>
-    fixtureJson<object>(`${name}/config.json`),
-  ),
+  ...[
+    ...['lfm2', 'qwen3_5', 'qwen3_5-untied', 'granitemoehybrid', 'gpt_oss', 'lfm2_moe', 'qwen3_moe-tied'],
+    ...['gemma4-experts', 'granitemoehybrid-experts'],
+  ].map((name) => fixtureJson<object>(`${name}/config.json`)),
 ];
 
 /** Returns every number in a value. */

@@ -12,6 +12,8 @@ export interface ScoreRouting {
   readonly sigmoid: boolean;
   /** Whether a number per expert is added to its score for choosing. */
   readonly biased: boolean;
+  /** Whether a number per expert multiplies its share. */
+  readonly scaled: boolean;
   /**
    * Whether shares are divided by their sum over the chosen experts, which of sigmoids begins at 1e-6, instead of, of
    * exponentials, over all.
@@ -25,12 +27,15 @@ export interface ScoreRouting {
  */
 export const route: (
   routing: ScoreRouting,
-) => GpuKernel<'x' | 'bias' | 'chosen' | 'shares', 'x_at' | 'x_stride' | 'ranks' | 'scale'> = variants(
-  ({ experts, sigmoid, biased, normalised }) => {
+) => GpuKernel<'x' | 'bias' | 'factors' | 'chosen' | 'shares', 'x_at' | 'x_stride' | 'ranks' | 'scale'> = variants(
+  ({ experts, sigmoid, biased, scaled, normalised }) => {
     const score = 'x[params.x_at + group * params.x_stride + e]';
     return {
-      id: `model:route:${experts}:${sigmoid}:${biased}:${normalised}`,
-      buffers: { x: 'f32', ...(biased && { bias: 'f32' }), chosen: ['u32', 'write'], shares: ['f32', 'write'] },
+      id: `model:route:${experts}:${sigmoid}:${biased}:${scaled}:${normalised}`,
+      buffers: {
+        ...{ x: 'f32', ...(biased && { bias: 'f32' }), ...(scaled && { factors: 'f32' }) },
+        ...{ chosen: ['u32', 'write'], shares: ['f32', 'write'] },
+      },
       scalars: { x_at: 'u32', x_stride: 'u32', ranks: 'u32', scale: 'f32' },
       threads: 64,
       per: 'group',
@@ -90,7 +95,7 @@ fn run(group: u32, lane: u32) {
   }
   if (lane != 0u) { return; }
   for (var rank = 0u; rank < params.ranks; rank++) {
-    shares[to + rank] *= params.scale${sigmoid && !normalised ? '' : ` / (sum${sigmoid ? ' + 1e-6' : ''})`};
+    shares[to + rank] *= params.scale${scaled ? ' * factors[chosen[to + rank]]' : ''}${sigmoid && !normalised ? '' : ` / (sum${sigmoid ? ' + 1e-6' : ''})`};
   }
 }`,
     };

@@ -7,16 +7,24 @@ export interface ChosenExperts {
   readonly weights: Float32Array;
 }
 
+/** Numbers of each expert that a router has besides its product. */
+export interface ExpertNumbers {
+  /** `[E]`, added to scores for choosing only. */
+  readonly selectionBias?: Float32Array;
+  /** `[E]`, multiplies the weights of the chosen experts. */
+  readonly weightScale?: Float32Array;
+}
+
 /**
  * Chooses the experts of m rows by the router's products `[m, E]`: those of the highest scores, to which `selectionBias` is
  * added; of equal scores the lower number. Their weights are the scores, without this bias, divided by their sum if the
- * routing normalises, times its scale. In f64, each row by itself.
+ * routing normalises, times its scale and that of each expert. In f64, each row by itself.
  */
 export function routeRows(
   products: Float32Array,
   m: number,
   { active, scores, normalised, scale }: Routing,
-  selectionBias?: Float32Array,
+  { selectionBias, weightScale }: ExpertNumbers = {},
 ): ChosenExperts {
   const count = products.length / m,
     experts = new Uint32Array(m * active),
@@ -30,7 +38,8 @@ export function routeRows(
     highest(score, selectionBias, chosen);
     let sum = scores === 'sigmoid' ? 1e-6 : 0; // as transformers adds it to sigmoids, which may all be small
     for (const expert of chosen) sum += score[expert];
-    for (let i = 0; i < active; i++) weights[r * active + i] = (score[chosen[i]] / (normalised ? sum : 1)) * scale;
+    for (const [i, expert] of chosen.entries())
+      weights[r * active + i] = (score[expert] / (normalised ? sum : 1)) * scale * (weightScale?.[expert] ?? 1);
   }
   return { experts, weights };
 }

@@ -67,10 +67,10 @@ function step(instruction: Instruction, program: string): Step {
       };
     }
     case 'experts': {
-      const { scores, routing, selectionBias, activation } = instruction,
+      const { scores, routing, activation } = instruction,
         one = plainExpert(instruction);
       return (read, m) => {
-        const chosen = routeRows(read(scores.id), m, routing, selectionBias),
+        const chosen = routeRows(read(scores.id), m, routing, instruction),
           sums = new Float64Array(m * out.width);
         // experts in order, so that a row's sum does not depend on the others
         for (const { expert, rows, weights } of rowsByExpert(chosen, routing.active, scores.width)) {

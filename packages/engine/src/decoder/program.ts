@@ -1,4 +1,5 @@
 import type { ExpertActivation, Heads, Matrix, ModelConfig, Routing } from '@kv/checkpoints';
+import type { ExpertNumbers } from './experts.ts';
 
 /** A value of a program: m rows of `width` f32 numbers, one row per token. */
 export interface RowsValue {
@@ -63,13 +64,11 @@ export type Instruction =
    * `routeRows`. The result is the sum, in the order of the experts' numbers, of weight times `down_e(activation(gateUp_e x))`
    * of the chosen ones; the others are not computed. The result of a row does not depend on the rows around it.
    */
-  | {
+  | ({
       readonly op: 'experts';
       readonly x: RowsValue;
       readonly scores: RowsValue;
       readonly routing: Routing;
-      /** `[E]`, added to scores for choosing only. */
-      readonly selectionBias?: Float32Array;
       /** `[E * 2 * width, D]`: gate and up of every expert. */
       readonly gateUp: Matrix;
       /** `[E * 2 * width]` */
@@ -80,7 +79,7 @@ export type Instruction =
       readonly downBias?: Float32Array;
       readonly activation: ExpertActivation;
       readonly out: RowsValue;
-    }
+    } & ExpertNumbers)
   /** `x * sigmoid(gate)`, one gate a row. */
   | { readonly op: 'gateRows'; readonly x: RowsValue; readonly gate: RowsValue; readonly out: RowsValue }
   | { readonly op: 'add'; readonly x: RowsValue; readonly y: RowsValue; readonly out: RowsValue }

@@ -141,7 +141,7 @@ export function finishProgram(layer: number, config: ModelConfig, weights: Finis
     instructions.push({ op: 'gated', x: both, activation, out: gated });
     fed = write.linear('down', gated, down, weights.downBias);
   }
-  if (routed && experts) fed = writeExperts(normed, routed, experts, fed);
+  if (routed && experts) fed = writeExperts(routed, experts, fed);
   if (!fed) throw new KvError(`layer ${layer}`, 'expected a feed-forward layer or experts, got neither');
   let out = write.add(y, after(fed, weights.postFfnNorm));
   const inputs = [x, attended],
@@ -160,15 +160,17 @@ export function finishProgram(layer: number, config: ModelConfig, weights: Finis
 
   /** Adds routed experts and, to their result, that of a shared one. */
   function writeExperts(
-    of: RowsValue,
-    { router, routerBias, sharedGate, ...rest }: ExpertWeights,
+    { router, routerBias, sharedGate, norms, ...rest }: ExpertWeights,
     { routing, activation }: ExpertsConfig,
-    shared: RowsValue | undefined,
+    given: RowsValue | undefined,
   ): RowsValue {
-    const scores = write.linear('router', of, router, routerBias),
-      gate = sharedGate && write.linear('sharedGate', of, sharedGate),
-      chosen = value(hidden);
-    instructions.push({ op: 'experts', x: of, scores, routing, activation, ...rest, out: chosen });
+    const own = (gain: Float32Array | undefined): RowsValue => (gain ? write.norm(y, gain, normEps) : normed),
+      shared = given && write.norm(given, norms?.shared, normEps),
+      scores = write.linear('router', own(norms?.router), router, routerBias),
+      gate = sharedGate && write.linear('sharedGate', normed, sharedGate),
+      sum = value(hidden);
+    instructions.push({ op: 'experts', x: own(norms?.before), scores, routing, activation, ...rest, out: sum });
+    const chosen = write.norm(sum, norms?.after, normEps);
     if (!shared) return chosen;
     if (!gate) return write.add(chosen, shared);
     const gated = value(hidden);

@@ -196,7 +196,7 @@ export function scratchBytes(config: ModelConfig, part: number, running: number)
     heads = slotHeads(config),
     projected = Math.max(...heads.map(({ kvHeads, headDim }) => (H + 2 * kvHeads) * headDim)),
     // of experts, rows of each that a token has
-    routed = experts ? experts.routing.active * (3 * experts.width + 2 * D) + 3 * (experts.shared?.width ?? 0) : 0,
+    routed = experts ? experts.routing.active * (3 * experts.width + 2 * D) + (experts.shared ? 3 * ffn : 0) : 0,
     row = 4 * (4 * D + 2 * projected + Math.max(3 * ffn, routed) + 3 * layers * perLayer);
   return part * row + 2 * 4 * running * vocab + 4 * maxPositions * (2 * Math.max(...headDims(config)) + 64);
 }
