@@ -8,7 +8,7 @@ import { root } from './process.mjs';
 
 /** Options of functions, by package, and what models keep. */
 const SCHEMAS = `
-import * as engine from './packages/engine/src/options.ts';
+import * as engine from './packages/engine/src/schemas.ts';
 import * as models from './packages/models/src/options.ts';
 import * as server from './packages/server/src/options.ts';
 import * as stores from './packages/stores/src/options.ts';

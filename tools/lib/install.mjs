@@ -38,7 +38,7 @@ export async function install(scope) {
   rmSync(stamp, { force: true });
   const pnpm = manifest(root).packageManager;
   console.error(
-    `Installing what ${{ all: 'all tests need', unit: 'the unit tests need', cli: 'kv needs', gpu: 'kv needs for --device webgpu', queue: 'kv needs for --queue', stores: 'kv needs for --conversations', studies: 'the studies need', playground: 'the playground needs' }[scope]} (once) with ${pnpm} ...`,
+    `Installing what ${{ all: 'all tests need', unit: 'the unit tests need', cli: 'kv needs', gpu: 'kv needs for --device webgpu', queue: 'kv needs for --queue', stores: 'kv needs for --conversations', studies: 'the studies need', playground: 'the playground needs' }[scope]} (once for this Node and these packages) with ${pnpm} ...`,
   );
   const { code, output } = await run('npx', [
     '-y',

@@ -75,6 +75,8 @@ const blocks = {
     Object.entries({
       load: ['@kv/models', 'LOAD'],
       generate: ['@kv/engine', 'GENERATE'],
+      chat: ['@kv/engine', 'CHAT'],
+      send: ['@kv/engine', 'SEND'],
       prefillParts: ['@kv/engine', 'PREFILL_PARTS'],
       sequence: ['@kv/engine', 'SEQUENCE'],
       loadCache: ['@kv/engine', 'LOAD_CACHE'],

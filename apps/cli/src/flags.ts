@@ -72,8 +72,13 @@ function helpOf({ says, otherwise, form }: Option<unknown>, options: Options): s
 function parsed(flag: string, option: Option<unknown>, text: string, before: unknown): unknown {
   const { form } = option;
   if (form.sort === 'value') {
-    const { each } = form,
-      values = each ? splitOutside(text, ',').map((part) => parsed(flag, each, part.trim(), [])) : [text];
+    const { each, words } = form,
+      parts = each || words ? splitOutside(text, ',').map((part) => part.trim()) : [],
+      values = each
+        ? parts.map((part) => parsed(flag, each, part, []))
+        : words && parts.every((part) => words.includes(part))
+          ? parts
+          : [text];
     return fitValue(flag, option, [...new Set([...((before as readonly unknown[] | undefined) ?? []), ...values])]);
   }
   const isNumber = form.sort === 'number' && form.whole ? /^[+-]?\d+$/ : /^[+-]?(?:\d+\.?\d*|\.\d+)$/;

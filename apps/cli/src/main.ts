@@ -9,7 +9,7 @@ const START = `kv runs language models in bounded memory: a policy decides which
   kv run "TEXT"           one answer
   kv needle               which policy still answers at which budget: a table and a report
   kv pieces               the policies, and the pieces that they are made of
-  kv serve --model MODEL  an OpenAI server
+  kv serve --model MODEL  a server for clients of OpenAI and Anthropic
 
 kv --help lists all commands, kv help COMMAND the options and examples of one.
 `;

@@ -41,7 +41,7 @@ export const SUGGESTED = `${CHAT_MODEL} (269 MB)`;
  */
 export async function resolveModel(name: string, { stderr, signal, cwd }: Terminal): Promise<string> {
   const { kind } = parseModelName(name, cwd);
-  if (kind === 'folder' && !existsSync(resolve(cwd, name)))
+  if ((kind === 'folder' || kind === 'gguf') && !existsSync(resolve(cwd, name)))
     throw new KvError('model', `expected ${MODEL_HELP}; there is no ${JSON.stringify(name)}`);
   if (kind !== 'repo') return name;
   const download = startDownload(stderr, name);

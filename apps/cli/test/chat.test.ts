@@ -205,6 +205,25 @@ describe('kv chat', () => {
     const said = stdout.split('\n')[1]; // the answer to the second message
     expect(stdout.replace(/[[\]]/g, '').split('\n').slice(2).join('\n')).toContain(said);
   });
+  it('reads names of parts between commas, as the other commands do, and says once that a text is not there', async () => {
+    const { stderr } = await chat(
+      [
+        ...KEEP.slice(0, 4),
+        '--max-new-tokens',
+        '2',
+        '--system',
+        'Say.',
+        '--protect',
+        'system,first-user',
+        '--protect',
+        'a,b',
+      ],
+      ['one', 'two'],
+    );
+    expect(stderr.match(/^note: .*$/gm)).toEqual([
+      "note: 'a,b' is to be protected, and stands nowhere in the conversation so far",
+    ]);
+  });
   it('goes on under another policy, says where a text stands, and starts over', async () => {
     const { code, stdout, stderr } = await chat(
       ['--max-new-tokens', '4'],

@@ -89,6 +89,11 @@ describe('a list', () => {
     expect(() => parse('--tokens', '1,0')).toThrow('--tokens: must be a positive whole number of tokens, got 0');
     expect(() => parse('--tokens', '1,')).toThrow("--tokens: must be a positive whole number of tokens, got ''");
   });
+  test('of texts may name words between commas, and is one text otherwise', () => {
+    const command = withFlags(new Command(), { protect: schemas.PROTECT });
+    command.parse(['--protect', 'system, tools', '--protect', 'system,QX-44', '--protect', 'a,b'], { from: 'user' });
+    expect(command.opts().protect).toEqual(['system', 'tools', 'system,QX-44', 'a,b']);
+  });
   test('splits outside brackets and quotes', () => {
     const command = withFlags(new Command(), { policies: list(text('', 'a policy', 'A policy.'), [], 'Policies.') });
     command.parse(['--policies', 'a(x=1,y="(,"),b'], { from: 'user' });

@@ -47,7 +47,11 @@ describe('kv serve', () => {
     for (const line of stdout.trim().split('\n')) expect(typeof JSON.parse(line)).toBe('object');
   });
   it.each([
-    [['--host', '0.0.0.0'], 'host: expected a loopback address such as 127.0.0.1 without API keys, got 0.0.0.0'],
+    [
+      ['--host', '0.0.0.0', '--model', '/nowhere/nope.gguf'],
+      '--host: expected a loopback address such as 127.0.0.1 without API keys, got 0.0.0.0',
+    ],
+    [['--model', '/nowhere/nope.gguf'], 'there is no "/nowhere/nope.gguf"'],
     [['--memory', '3'], 'memory'],
     [['--memory', 'much'], "--memory: must be a number of bytes such as 512MB, 2GB or 1.5GiB, got 'much'"],
     [['--policy', 'snapkv'], 'budget'],

@@ -56,6 +56,15 @@ test('kv run prints the same after its text', async () => {
     { stdout } = await kv(['run', '--model', model, '--prompt', PROMPT, '--max-new-tokens', '3', ...args], { cwd });
   expect(stdout).toContain((await trace(...args)).stdout);
 });
+test.each(['streaming(sinks=2)', 'snapkv(window=4) | caote | topK'])(
+  '%s: what is protected is named',
+  async (policy) => {
+    const args = ['--policy', policy, '--budget', '30', '--protect', 'some length', '--why', 'some length', '--detail'],
+      { stdout } = await kv(['run', '--model', model, '--prompt', PROMPT, '--max-new-tokens', '3', ...args], { cwd });
+    expect(stdout).toMatch(/, gone from 0 of (\d+) places .*; forced in \1 by protect$/m);
+    expect(stdout).toMatch(/stays: protect forces it/);
+  },
+);
 test('of a text one line is said, whatever it is of; the reasons of its tokens on demand', async () => {
   await fc.assert(
     fc.asyncProperty(

@@ -36,7 +36,7 @@ export type { CompiledPolicy } from './event/run.ts';
 export type { EventDecision } from './event/read-decisions.ts';
 export { emptyDraft, finish, runSteps } from './event/steps.ts';
 export type { EventLayer, PacedSteps } from './event/steps.ts';
-export { joinedSpans, slotsIn } from './piece/spans.ts';
+export { areSpans, joinedSpans, slotsIn } from './piece/spans.ts';
 export { signalKey } from './piece/signals.ts';
 export { isState } from './piece/state.ts';
 export { rowMajor, sizeOf, takesLengths } from './tensor/tensor.ts';

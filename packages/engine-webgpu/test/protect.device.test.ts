@@ -43,7 +43,7 @@ gpuTest('protected positions stay on the device as on the host, at every event',
     expect(() => sequence.protect([[10, 12]])).toThrow('got some that were evicted');
     sequence.destroy();
     await expect(generate(device, { ids, policy: 'knorm', budget: 6, protect: spans })).rejects.toThrow(
-      '7 positions are protected in every layer and KV head, of which the budget has 6 slots',
+      '7 positions are protected, and each KV head has a budget of 6 slots',
     );
   }),
 );

@@ -96,7 +96,7 @@ export interface DecodeOptions extends OptionValues<typeof DECODE> {}
 export const GENERATE = {
   prompt: maybe(text('', 'text', 'Text to go on from; or `ids`.')),
   messages: value<readonly ChatMessage[]>(
-    'messages',
+    'at least one { role, content }',
     "A conversation to answer, in the model's chat template: `{ role, content }` each; or `prompt`.",
     isMessages,
   ),

@@ -1,7 +1,7 @@
 import { KvError, LEVELS, positions, tensorFile } from '@kv/core';
 import { readCpu } from '@kv/cpu';
 import { compile, withLabel } from '@kv/core/engine';
-import type { Level, Policy, Step, Tensor } from '@kv/core';
+import type { DraftSelection, Level, Policy, Step, Tensor } from '@kv/core';
 
 /** The selection of one layer after one step of an event; rows are query heads, KV heads or one. */
 interface RecordedStep {
@@ -45,6 +45,23 @@ function rowsOf(tensor: Tensor): Float32Array[] {
   );
 }
 
+/** The name of the steps that keep what is protected, which no policy has among its own. */
+const PROTECT = 'protect';
+
+const recordedStep = (
+  name: string,
+  { scores, forced, banned, budgets, units, kept, levels }: DraftSelection,
+): RecordedStep => ({
+  name,
+  budgets: Array.from(readCpu(budgets).data),
+  ...(scores && { scores: rowsOf(scores) }),
+  ...(forced && { forced: rowsOf(forced) }),
+  ...(banned && { banned: rowsOf(banned) }),
+  ...(units && { unitOf: rowsOf(units.of) }),
+  ...(kept && { kept: rowsOf(kept) }),
+  ...(levels && { levels: rowsOf(levels) }),
+});
+
 /**
  * Wraps a policy to record every step of every event: scores, masks, budgets and kept sets of each layer. Its decisions
  * are unchanged. For caches on the host.
@@ -53,6 +70,8 @@ export function recorder(policy: Policy): Recorder {
   compile(policy);
   const events: RecordedEvent[] = [],
     open = new Map<number, RecordedStep[]>(),
+    /** What the step before has forced, by layer. */
+    left = new Map<number, Tensor | undefined>(),
     first = policy.atoms.findIndex(({ at }) => at === 'event');
   const atoms = policy.atoms.map((atom, i): (typeof policy.atoms)[number] => {
     if (atom.at !== 'event') return atom;
@@ -61,24 +80,15 @@ export function recorder(policy: Policy): Recorder {
       needs: atom.needs.includes(positions) ? atom.needs : [...atom.needs, positions],
       run: (cells: Parameters<Step['run']>[0]) => {
         const drafts = atom.run(cells);
-        for (const [c, { at, read }] of cells.entries()) {
+        for (const [c, { at, read, draft }] of cells.entries()) {
+          const { layer, kvHeads, step, length } = at;
           if (i === first) {
             const steps: RecordedStep[] = [];
-            open.set(at.layer, steps);
-            const { layer, kvHeads, step, length } = at;
+            open.set(layer, steps);
             events.push({ layer, kvHeads, step, length, positions: rowsOf(read(positions)), steps });
-          }
-          const { scores, forced, banned, budgets, units, kept, levels } = drafts[c];
-          open.get(at.layer)?.push({
-            name: atom.name,
-            budgets: Array.from(readCpu(budgets).data),
-            ...(scores && { scores: rowsOf(scores) }),
-            ...(forced && { forced: rowsOf(forced) }),
-            ...(banned && { banned: rowsOf(banned) }),
-            ...(units && { unitOf: rowsOf(units.of) }),
-            ...(kept && { kept: rowsOf(kept) }),
-            ...(levels && { levels: rowsOf(levels) }),
-          });
+          } else if (draft.forced !== left.get(layer)) open.get(layer)?.push(recordedStep(PROTECT, draft)); // it stands between this step and the one before
+          open.get(layer)?.push(recordedStep(atom.name, drafts[c]));
+          left.set(layer, drafts[c].forced);
         }
         return drafts;
       },

@@ -5,7 +5,7 @@ import { compile } from '@kv/core/engine';
 import { generate } from '@kv/models';
 import { withFiles } from './free/sidecar-files.ts';
 import { covering, rowsOfTurn } from './free/cover.ts';
-import { eventOf, isView, labelOf, policyOf } from './free/rows.ts';
+import { leastSlots, isView, labelOf, policyOf } from './free/rows.ts';
 
 const folder = fileURLToPath(new URL('../../model-testing/data/goldens/llama', import.meta.url));
 const PROMPT = 12,
@@ -24,8 +24,7 @@ test('any two choices that types admit generate together: blocks, decoding, hook
   for (const [, row] of turn)
     try {
       const policy = policyOf(row),
-        { minSlots } = compile(eventOf(row)),
-        budget = Math.max(5, minSlots(PROMPT, 5), minSlots(PROMPT + NEW, PROMPT));
+        budget = Math.max(5, leastSlots(row, PROMPT, 5), leastSlots(row, PROMPT + NEW, PROMPT));
       const run = async () => generate(model, { ids, policy, budget, maxNewTokens: NEW, logits: 1 });
       const { report, tokens, logits } = await run(),
         again = await run();

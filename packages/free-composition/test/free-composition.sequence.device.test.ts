@@ -9,7 +9,7 @@ import { generate, loadModel } from '@kv/models';
 import type { GenerateOptions, HostModel, Model } from '@kv/models';
 import { withFiles } from './free/sidecar-files.ts';
 import { covering } from './free/cover.ts';
-import { eventOf, labelOf, policyOf } from './free/rows.ts';
+import { eventOf, leastSlots, labelOf, policyOf } from './free/rows.ts';
 import { shaken, shakenModel } from './free/tie.ts';
 import { referenceEngine } from '@kv/engine';
 
@@ -69,8 +69,7 @@ test.skipIf(!gpu || process.env['KV_FULL'] !== '1')(
       if (compile(eventOf(row)).levels) continue; // a code may be a step off, which a shaken score does not show: see levels.device.test.ts
       const [host, device] = models[i % models.length],
         label = labelOf(row),
-        { minSlots } = compile(eventOf(row)),
-        budget = Math.max(BUDGET, minSlots(PROMPT, BUDGET), minSlots(PROMPT + NEW, PROMPT));
+        budget = Math.max(BUDGET, leastSlots(row, PROMPT, BUDGET), leastSlots(row, PROMPT + NEW, PROMPT));
       const ids = Array.from({ length: PROMPT }, (_, at) => (at * 37 + 11) % Math.min(64, host.config.vocab)),
         blocks = i % 2 === 1 && { block: BLOCK, every: 2 };
       const run = (model: Model, policy: Policy): Promise<readonly string[]> =>

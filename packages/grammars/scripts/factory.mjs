@@ -2,9 +2,13 @@
 const edits = [
   // Node's modules are asked for where they are, so that no bundler looks for them
   ["await import('module')", '{ createRequire: () => require }'],
-  // what its classes hide: its memory, and how vectors are read in place
+  // what its classes hide: its memory, its types, and how vectors are read in place
   ['binding = await Module()', 'binding = exports.binding = await Module()'],
-  ['wasmMemory=wasmExports["S"]', 'wasmMemory=exports.memory=wasmExports["S"]'],
+  ['wasmMemory=wasmExports["S"]', 'exports.grown=updateMemoryViews;wasmMemory=exports.memory=wasmExports["S"]'],
+  ['var registeredTypes={}', 'var registeredTypes=exports.types={}'],
+  // every instance begins with the same memory, so that one can go on from a copy of another's
+  ['thisProgram||"./this.program"', '"xgrammar"'],
+  ['typeof navigator=="object"&&navigator.languages&&navigator.languages[0]||"C"', '"C"'],
   // a compiler that goes wild ends at 256 MiB instead of 2 GiB
   ['getHeapMax=()=>2147483648', 'getHeapMax=()=>268435456'],
 ];

@@ -54,6 +54,20 @@ test('a form is compiled once, however often it is asked for, and goes when 32 o
   still.destroy();
 });
 
+test('while a schema compiles the event loop turns', async () => {
+  await grammarsOf(model).compile(schema); // the thread has begun
+  let turns = 0,
+    compiles = true;
+  const turn = (): void => {
+    turns++;
+    if (compiles) setImmediate(turn);
+  };
+  setImmediate(turn);
+  await grammarsOf(model).compile({ kind: 'schema', schema: { type: 'string', maxLength: 110 } });
+  compiles = false;
+  expect(turns).toBeGreaterThan(50);
+});
+
 test('any JSON object: walks end in one', async () => {
   for (let seed = 0; seed < 10; seed++) {
     const matcher = await begun({ kind: 'json' });

@@ -65,6 +65,7 @@ export type {
   CacheUsage,
   Constraint,
   ChatAnswer,
+  ChatRetainOptions,
   ChatRetention,
   ChatSettings,
   Chunk,

@@ -1,8 +1,8 @@
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { tmpdir } from 'node:os';
-import { lineTurns, templateTurns } from '@kv/engine';
-import { Chat, generate, loadModel, type ChatTemplate, type Model, type Tokenizer } from '@kv/models';
+import { heldOf, heldPlaces, lineTurns, templateTurns } from '@kv/engine';
+import { answerGrammar, Chat, generate, loadModel, type ChatTemplate, type Model, type Tokenizer } from '@kv/models';
 import { writeTinyModel } from '@kv/model-testing';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -267,6 +267,38 @@ describe('variables of a chat template', () => {
     );
     plain.destroy?.();
   });
+});
+
+it('an answer fits a schema, turn after turn, and says what its cache holds', async () => {
+  const schema = { type: 'object', properties: { it: { enum: ['ab', 'c\nd'] } }, required: ['it'] },
+    plain = await loadModel('embedded'); // without a template, whose answers end with their line
+  for (const of of [model, plain]) {
+    const chat = new Chat(of, { policy: 'streaming', budget: 40, protect: ['first-user', 'number 7', 'nowhere'] });
+    for (const said of ['My number is number 7.', 'What is it?']) {
+      const { text, finish, report } = await chat.send(said, { schema });
+      expect(['ab', 'c\nd']).toContain(JSON.parse(text).it);
+      expect(finish).toBe('eos');
+      expect(report.held).toEqual(heldOf(chat.sequence));
+      expect(report.kept).toEqual(chat.sequence.kept());
+      expect(report.notes).toEqual(["'nowhere' is to be protected, and stands nowhere in the conversation so far"]);
+    }
+    const both = { schema, grammar: await answerGrammar(of, { kind: 'schema', schema }) };
+    await expect(chat.send('a', both).then(String)).rejects.toThrow('expected a schema or a grammar, got both');
+    expect((await chat.send('And?')).text).not.toBe('');
+    expect(chat.messages).toHaveLength(6);
+    chat.destroy();
+  }
+  // a text that a loaded cache holds is protected, and one that it has dropped is told
+  const from = new Chat(plain, { policy: 'streaming(sinks=1)', budget: 24, maxNewTokens: 2 });
+  await from.send('The first word was wide. And then there was a river, and a boat, and the code was ABCD.');
+  const chat = new Chat(plain, {
+    ...{ policy: 'streaming(sinks=1)', budget: 24, maxNewTokens: 2, sequence: from.sequence },
+    protect: ['ABCD', 'was wide'],
+  });
+  const { report } = await chat.send('Well, and what was it then, the word, and what was the code?');
+  expect(report.notes).toEqual(["'was wide' is to be protected, and was dropped before it was"]);
+  expect(heldPlaces(chat.sequence, 'ABCD')[0]!.share).toBe(1);
+  chat.destroy();
 });
 
 it.each(['<s>', 'x<s> x</s>', '</s>a', 's>', '<', '<s>'.repeat(99)])(

@@ -101,7 +101,7 @@ describe('protected positions', () => {
   });
 
   test('count within the budget: what does not fit is refused before anything is evicted', async () => {
-    const told = '30 positions are protected in every layer and KV head, of which the budget has 20 slots';
+    const told = '30 positions are protected, and each KV head has a budget of 20 slots';
     for (const budget of [20, `${(100 * 20.5) / ids.length}%`] as const)
       await expect(
         generate(model, { ids, policy: 'streaming', budget: budget as number, protect: [[0, 30]] }),
@@ -163,7 +163,9 @@ describe('a chat', () => {
   });
   test('refuses a message of which more is protected than the budget holds, and stays as it was', async () => {
     const chat = new Chat(model, { policy: 'streaming', budget: 24, maxNewTokens: 2, protect: ['first-user'] });
-    await expect(chat.send(TEXT)).rejects.toThrow(/\d+ positions are protected .* the budget has 24 slots/);
+    await expect(chat.send(TEXT)).rejects.toThrow(
+      /\d+ positions are protected, and each KV head has a budget of 24 slots/,
+    );
     expect(chat.messages).toEqual([]);
     await chat.send('Short.');
     chat.destroy();

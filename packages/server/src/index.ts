@@ -1,4 +1,4 @@
-export { createServer } from './server.ts';
+export { createServer, expectHost } from './server.ts';
 export type { Server } from './server.ts';
 export { CONVERSATIONS, DRAWS, LIMITS, SERVER } from './options.ts';
 export type { ConversationsFolder, Limits, ServerOptions } from './options.ts';

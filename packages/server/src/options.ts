@@ -1,12 +1,11 @@
-import { callback, count, flag, list, maybe, number, object, oneOf, required, text, value, whole } from '@kv/core';
+import { callback, count, flag, maybe, number, object, required, text, value, whole } from '@kv/core';
 import type { OptionValues, Option, Registry } from '@kv/core';
 import { schemas } from '@kv/engine';
-import { promptRoles } from '@kv/models';
-import type { Model, PromptRole } from '@kv/models';
+import type { Model } from '@kv/models';
 import type { DestinationStream } from 'pino';
 import type { ConversationStore } from './run/conversation-store.ts';
 
-const { CACHE, CHAT_TEMPLATE_KWARGS, GENERATE, SAMPLING } = schemas;
+const { CACHE, CHAT_TEMPLATE_KWARGS, GENERATE, PROTECT_ALWAYS, SAMPLING } = schemas;
 const bytes = (fallback: number, says: string): Option<number> =>
   number(fallback, says, {
     least: 1,
@@ -35,7 +34,13 @@ export const LIMITS = {
 };
 /** Options of a folder of conversations. */
 export const CONVERSATIONS = {
-  folder: required(text('', 'a folder', 'Where caches of conversations are written after each answer.')),
+  folder: required(
+    text(
+      '',
+      'a folder',
+      'Where conversations are written after each answer: their caches, and the texts of stored responses, both in clear and for this user alone.',
+    ),
+  ),
   bytes: bytes(2 ** 32, 'Bytes of all its files; those used least recently are deleted.'),
   hours: number(168, 'How long a file stays that is not used.', { above: 0, of: 'hours' }),
 };
@@ -81,14 +86,10 @@ export const SERVER = {
     ...CHAT_TEMPLATE_KWARGS,
     says: "Values of variables that the model's chat template reads, such as enable_thinking=false, unless a request's chat_template_kwargs say otherwise.",
   },
-  protect: maybe(
-    list<PromptRole>(
-      oneOf(promptRoles, 'system', 'A part of a conversation.'),
-      ['system'],
-      "Parts that no eviction drops of any conversation: what stands before its first turn, its tools, its first user's message; they count within the budget. A request names more in kv: { protect }.",
-    ),
-    'nothing more than the policy keeps',
-  ),
+  protect: {
+    ...PROTECT_ALWAYS,
+    says: `${PROTECT_ALWAYS.says.slice(0, -1)}. A request names more in kv: { protect }.`,
+  },
   fixedPolicy: flag(false, `Refuse requests that ask for another ${Object.keys(POLICY).join(', ')}.`),
   registry: required(object<Registry>('a registry such as `catalogue`', 'What policies of requests may name.')),
   conversations: {

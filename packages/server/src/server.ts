@@ -48,10 +48,15 @@ export interface Server {
 /** Bodies up to this many bytes are read without a memory reservation. */
 const FREE = 2 ** 14;
 const LOOPBACK = new Set(['127.0.0.1', '::1', '[::1]', 'localhost']);
+/** @throws KvError for a host other than loopback where requests bring no keys */
+export function expectHost(host: string, keyed: boolean): void {
+  if (!keyed && !LOOPBACK.has(host))
+    throw new KvError('host', `expected a loopback address such as 127.0.0.1 without API keys, got ${host}`);
+}
 const OPEN = new Set([...Object.keys(PAGE), '/health']);
 
 /**
- * Creates a server that speaks the OpenAI protocol for one model. @throws KvError where `memory` holds no forward pass
+ * Creates a server that speaks the protocols of OpenAI and Anthropic for one model. @throws KvError where `memory` holds no forward pass
  * @example
  * ```ts
  * const server = createServer({ model, name: 'embedded', memory: 2 ** 29, registry: catalogue });
@@ -148,7 +153,8 @@ export function createServer(options: ServerOptions): Server {
     const length = request.method === 'POST' ? Number(request.headers['content-length'] ?? bodyBytes) : 0;
     // longer bodies are refused unread
     if (length > FREE && length <= bodyBytes) {
-      const give = await scheduler.requests.hold(textBytes(length, characters), goneSignal(request, reply));
+      const told = request.headers['content-length'] !== undefined,
+        give = await scheduler.requests.hold(textBytes(length, characters), goneSignal(request, reply), told);
       held.set(request, give);
       reply.raw.once('close', give);
     }
@@ -204,7 +210,17 @@ export function createServer(options: ServerOptions): Server {
   });
 
   const answers = new Answers({
-    ...{ model, name, scheduler, defaults, limits, maxPromptTokens, reader, usual: chatTemplateKwargs, roles: protect },
+    ...{
+      model,
+      name,
+      scheduler,
+      defaults,
+      limits,
+      maxPromptTokens,
+      reader,
+      usual: chatTemplateKwargs,
+      always: protect,
+    },
     shapes: new AnswerShapes(model.chatTemplate?.(), grammarsOf(model)),
     firstToken: metrics.firstToken,
     waitForReader,
@@ -229,8 +245,7 @@ export function createServer(options: ServerOptions): Server {
       return scheduler.counts;
     },
     async listen({ host = '127.0.0.1', port }) {
-      if (!keys && !LOOPBACK.has(host))
-        throw new KvError('host', `expected a loopback address such as 127.0.0.1 without API keys, got ${host}`);
+      expectHost(host, keys !== undefined);
       const address = await app.listen({ host, port });
       log.info(
         {

@@ -352,6 +352,23 @@ describe('a store', () => {
     await again.server.close();
   });
 
+  test('what a conversation has protected stays so on another server, for requests that name it no more', async () => {
+    const store = shared(),
+      body = { policy: 'streaming(sinks=1)', budget: 32, max_tokens: 4, temperature: 0 },
+      talk: Message[] = [];
+    for (const kv of [{ protect: ['XK7M9P2Q'] }, undefined, undefined]) {
+      const on = await serve({ conversations: store });
+      talk.push({ role: 'user', content: `${line(talk.length)} ${line(talk.length + 1)}` });
+      const { json } = await on.post('/v1/chat/completions', { ...body, messages: talk, ...(kv && { kv }) });
+      expect(json.usage.kv.tokens.reused > 0).toBe(kv === undefined);
+      talk.push(json.choices[0].message);
+      const { policy, budget } = body,
+        { json: why } = await on.post('/v1/kv/why', { policy, budget, messages: talk, text: 'XK7M9P2Q' });
+      expect(why.places[0].kept).toBe(1);
+      await on.server.close();
+    }
+  });
+
   test('one that fails delays no answer', async () => {
     const fails = async (): Promise<never> => {
         throw new Error('unreachable');
@@ -407,6 +424,18 @@ describe('a store', () => {
     one.forget('resp_1');
     two.forget('resp_1');
     await expect(one.named('resp_1')).rejects.toMatchObject({ status: 404 });
+    // a damaged one is deleted, and told once
+    const told: unknown[] = [];
+    for (const damage of [(bytes: Uint8Array) => bytes.slice(0, -3), (bytes: Uint8Array) => bytes.fill(65, -3)]) {
+      one.name('resp_3', { messages: ['b'] });
+      await until(() => store.files.size === 1);
+      for (const [key, bytes] of store.files) store.files.set(key, damage(bytes.slice()));
+      const four = new NamedConversations<string>(store, (cause) => told.push(cause));
+      await expect(four.named('resp_3')).rejects.toMatchObject({ status: 404 });
+      await expect(four.named('resp_3')).rejects.toMatchObject({ status: 404 });
+      expect(store.files.size).toBe(0);
+    }
+    expect(told).toHaveLength(2);
     const three = new NamedConversations<string>();
     for (let i = 0; i < 20; i++) three.name(`${i}`, 'x'.repeat(2 ** 20));
     await expect(three.named('0')).rejects.toMatchObject({ status: 404 });
@@ -508,6 +537,20 @@ test('a conversation under a budget goes on past the context, as Chat does', asy
     expect((await chat.send(asked)).text).toBe(said);
     expect(talk.read.at(-1)!.read).toBeLessThan(70);
   }
+  // what cannot go on from its cache says so, why, and what would read it
+  const ask = (more: object) =>
+      on.post('/v1/chat/completions', {
+        ...{ ...way, max_tokens: 2, messages: [...talk.messages, { role: 'user', content: 'a' }], ...more },
+      }),
+    left = await ask({ kv: { protect: [[30, 34]] } });
+  expect([left.status, left.json.error.param], left.json.error.message).toEqual([400, 'block']);
+  expect(left.json.error.message).toMatch(
+    /context of \d+ tokens, got \d+: it would be read again from its start, since the cache of this conversation has dropped what 'kv.protect' names; with 'block'/,
+  );
+  expect((await ask({ policy: 'streaming' })).json.error.message).toContain(
+    'the cache of this conversation is gone, or',
+  );
+  expect((await ask({ policy: 'streaming', block: 16 })).status).toBe(200);
   chat.destroy();
   await on.server.close();
   model.destroy();

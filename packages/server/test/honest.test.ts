@@ -38,7 +38,7 @@ describe('what an answer says of its memory', () => {
       last = JSON.parse((await frames(answer)).at(-2)!);
     expect(last.usage.kv).toMatchObject(header);
     expect(header).toEqual({
-      tokens: { protected: expect.any(Number) },
+      tokens: { protected: expect.any(Number), read: expect.any(Number), reused: expect.any(Number) },
       policy: 'streaming(sinks=2) ∘ topK',
       budget: 40,
     });
@@ -55,7 +55,7 @@ describe('kv.protect', () => {
   test.each([
     [{ protect: ['nowhere'] }, 400, /'nowhere', which does not/],
     [{ protect: [[0, 4000]] }, 400, /ranges of the \d+ positions/],
-    [{ protect: [text] }, 400, /positions are protected in every layer and KV head, of which the budget has 40 slots/],
+    [{ protect: [text] }, 400, /positions are protected, and each KV head has a budget of 40 slots/],
     [{ protect: [[3, 1]] }, 400, /got \[3, 1\)/],
     [{ protect: [7] }, 400, /'kv.protect\[0\]' must be 'system', 'tools', 'first-user', a text/],
     [{ protected: [] }, 400, /'kv.protected' is not supported/],
@@ -74,6 +74,31 @@ describe('kv.protect', () => {
     expect((await ask(['XK7M9P2Q', [0, 4]])).json.usage.kv.tokens.protected).toBeGreaterThan(8);
     expect((await ask(['system'])).json.error.message).toMatch(/expected messages, of which 'system' is a part/);
   });
+});
+
+test('what a server protects may be texts: one that is in no prompt is told, and what does not fit names no field', async () => {
+  const plain = await serve({
+      protect: ['first-user', 'XK7M9P2Q', 'ORDER 7'],
+      policy: 'streaming(sinks=2)',
+      budget: 64,
+    }),
+    ask = async (content: string) =>
+      (
+        await plain.post('/v1/chat/completions', {
+          messages: [{ role: 'user', content }],
+          ...{ max_tokens: 1, temperature: 0 },
+        })
+      ).json;
+  const { kv, usage } = await ask('The code is: XK7M9P2Q.');
+  expect(kv.notes).toEqual(["'ORDER 7', which this server protects, stands nowhere in the prompt"]);
+  expect(usage.kv.tokens.protected).toBeGreaterThan(8);
+  expect((await ask(text)).error).toMatchObject({
+    param: null,
+    message: expect.stringMatching(/^what this server protects in every conversation does not fit: \d+ positions/),
+  });
+  const prompt = await plain.post('/v1/completions', { prompt: 'XK7M9P2Q or so', max_tokens: 1 });
+  expect(prompt.json.usage.kv.tokens.protected).toBeGreaterThan(3);
+  await plain.server.close();
 });
 
 describe('a conversation under a budget', () => {

@@ -153,6 +153,27 @@ test('20 at once get what they get alone, and nothing is held of them afterwards
   await until(() => on.server.memory.sequences === 0 && on.server.memory.requests === 0);
 });
 
+test('streams go on while a schema compiles that takes long', async () => {
+  const form = (maxLength: number): object => ({
+      response_format: { type: 'json_schema', json_schema: { name: 'a', schema: { type: 'string', maxLength } } },
+    }),
+    answer = await fetch(`${on.url}/v1/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ prompt: 'The river', stream: true, max_tokens: 400, logit_bias: { 2: -100 } }),
+    });
+  let frames = 0;
+  const reading = (async () => {
+    for await (const part of answer.body!.pipeThrough(new TextDecoderStream())) frames += part.split('\n\n').length - 1;
+  })();
+  await chat({ ...form(1), max_tokens: 1 }); // what compiles has begun
+  const before = frames;
+  expect((await chat({ ...form(110), max_tokens: 1 })).status).toBe(200);
+  // an answer of one token takes a few steps of all, and so would the stream get a few frames if it had waited
+  expect(frames - before).toBeGreaterThan(12);
+  await reading;
+});
+
 test('a client that leaves frees what follows its grammar, as one that stays', async () => {
   const model = await loadModel('embedded', { chatTemplate }),
     grammars = grammarsOf(model),

@@ -5,6 +5,7 @@ import { heldApart } from '../cache-text.ts';
 import { oneSentence } from '../one-sentence.ts';
 import { shownOn, type TerminalInput, type Terminal } from '../terminal.ts';
 import type { Chat, Sequence } from '@kv/models';
+import { notesText } from '../run/notes.ts';
 import { runCommand } from './commands.ts';
 import { progress } from './progress.ts';
 
@@ -23,6 +24,8 @@ export async function repl(chat: Chat, terminal: Terminal & { readonly input: Te
     last = -Infinity,
     left = false,
     ended = false;
+  /** Notes that were shown. */
+  const told = new Set<string>();
   /** Stops the loop; lines that were read ahead are discarded. */
   const leave = (): void => {
     left = true;
@@ -75,8 +78,10 @@ export async function repl(chat: Chat, terminal: Terminal & { readonly input: Te
     try {
       const answered = chat.send(line, { signal: abort, onRead });
       for await (const { text } of answered) stdout.write(shownOn(stdout, text));
-      const { finish } = await answered;
+      const { finish, report } = await answered;
       stdout.write('\n');
+      stderr.write(notesText(report.notes.filter((note) => !told.has(note))));
+      for (const note of report.notes) told.add(note);
       const rate = (tokens: number, ms: number): string => (tokens / Math.max(0.001, ms / 1000)).toFixed(1),
         wrote = sequence.stats.counts.steps - before;
       const slots = Math.max(

@@ -5,7 +5,7 @@ import { compile, expectBudget } from '@kv/core/engine';
 import { samplingOf } from '@kv/engine';
 import type { Model } from '@kv/models';
 import { redact } from '@kv/scorers-sponsorship';
-import { CONVERSATIONS, createServer, DRAWS, LIMITS, readKeys, SERVER } from '@kv/server';
+import { CONVERSATIONS, createServer, DRAWS, expectHost, LIMITS, readKeys, SERVER } from '@kv/server';
 import { Command } from 'commander';
 import { hostOnly } from '../engine.ts';
 import { sized, withFlagNames, withFlags } from '../flags.ts';
@@ -40,7 +40,7 @@ export const SERVE = {
     text(
       '',
       'a folder or an address',
-      'Where conversations are written after each answer: they go on from there when memory had no room for them, after a restart, or on another machine that shares redis://HOST:PORT or s3://BUCKET (see @kv/stores).',
+      'Where conversations are written after each answer, caches and texts of stored responses in clear: they go on from there when memory had no room for them, after a restart, or on another machine that shares redis://HOST:PORT or s3://BUCKET (see @kv/stores).',
     ),
     'those that memory has no room for are read again',
   ),
@@ -65,18 +65,18 @@ export const SERVE = {
 const ADDRESS = /^[a-z][a-z0-9+.-]+:\/\//i;
 type ServeOptions = ResolvedOptions<typeof SERVE>;
 
-/** `kv serve`: a server with the OpenAI protocol. Calls `onStop` when a signal stops it as intended. */
+/** `kv serve`: a server with the protocols of OpenAI and Anthropic. Calls `onStop` when a signal stops it as intended. */
 export const serveCommand = (terminal: Terminal, onStop: () => void): Command =>
   withExamples(
     withFlags(
       new Command('serve').description(
-        'Answer the OpenAI protocol: many conversations over bounded caches in one memory budget.',
+        'Answer the protocols of OpenAI and Anthropic: many conversations over bounded caches in one memory budget.',
       ),
       SERVE,
     ).action((options: ServeOptions, command: Command) => serve(options, command, terminal, onStop)),
     [
       'kv serve --model model.gguf --policy outstandingSentences --budget 25% --memory 2GB',
-      'the OpenAI protocol at http://127.0.0.1:8080/v1',
+      'OpenAI clients at http://127.0.0.1:8080/v1, Anthropic clients at http://127.0.0.1:8080',
     ],
     ['kv serve --host 0.0.0.0 --api-key-file keys.txt --fixed-policy', 'for others, with a key a line'],
   ).addHelpText(
@@ -96,6 +96,7 @@ async function serve(options: ServeOptions, command: Command, terminal: Terminal
     registry = await catalogueWith(options.pieces, cwd),
     open = options.apiKeyFile === undefined ? undefined : openKeyFile(options.apiKeyFile, cwd);
   expectBudget(compiled, options.budget, { at: '--budget' });
+  await withFlagNames(command, () => expectHost(options.host, keys !== undefined));
   if (open !== undefined) terminal.stderr.write(`${open}\n`);
   await withModel(command, terminal, hostOnly([compiled]), (model) =>
     withFlagNames(command, () => listen(model, options, terminal, { policy, keys, registry })).then(onStop),

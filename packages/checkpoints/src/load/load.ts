@@ -70,7 +70,11 @@ export async function openCheckpoint(name: string, options: OpenOptions = {}): P
 async function openGgufFile(path: string, options: OpenOptions): Promise<Checkpoint> {
   const cut = path.replaceAll('\\', '/').lastIndexOf('/') + 1,
     folder = path.slice(0, cut);
-  const file = await openGguf(path.slice(cut), (name) => openIfThere(folder, name, options));
+  const file = await openGguf(path.slice(cut), async (name) => {
+    const source = await openIfThere(folder, name, options);
+    if (source) return source;
+    throw new KvError(`${folder}${name}`, 'expected a file, got none');
+  });
   return keepOpen(file, async () => {
     const chatTemplate = templateOf({ metadata: spoken(file.metadata) }, file.name, options),
       config = await configFromGguf(file),

@@ -93,7 +93,7 @@ function expectProtected({ evicts, choosesBudget, protectedSpans }: BudgetTraits
   if (evicts && !choosesBudget && asked > slots)
     throw new KvError(
       at,
-      `${counted(asked, 'position')} ${asked === 1 ? 'is' : 'are'} protected in every layer and KV head, of which the budget has ${counted(slots, 'slot')}: protect less, or expected a budget of at least ${asked}`,
+      `${counted(asked, 'position')} ${asked === 1 ? 'is' : 'are'} protected, and each KV head has a budget of ${counted(slots, 'slot')}: protect less, or give a budget of at least ${asked}`,
     );
 }
 

@@ -4,7 +4,7 @@ import type { Backend } from '../tensor/backend.ts';
 import { checkedBudgets, checkedLevels, checkedSlots } from './boundary.ts';
 import { badNumber } from '../tensor/host-tensor.ts';
 import { KvError } from '../tensor/errors.ts';
-import { budgetHint } from './forced.ts';
+import { budgetHint, forcersOf } from './forced.ts';
 import type { EventLayer } from './steps.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import { sumOf } from '../tensor/sum-of.ts';
@@ -151,7 +151,13 @@ function checkedTotal(
   if (!by?.bounded) return;
   const asked = sumOf(layers.map((layer) => sumOf(layer.budgets)));
   const got = sumOf(budgets.map((rows, i) => (sumOf(rows) * layers[i].budgets.length) / rows.length));
-  if (got > asked) throw new KvError(by.name, `expected at most the ${asked} slots that were asked for, got ${got}`);
+  if (got <= asked) return;
+  const heads = sumOf(layers.map((layer) => layer.budgets.length)),
+    forcers = forcersOf(...drafts);
+  throw new KvError(
+    by.name,
+    `expected at most the ${asked} slots that were asked for, got ${got}${forcers ? `: ${budgetHint(Math.ceil(got / heads), forcers)}` : ''}`,
+  );
 }
 
 /**

@@ -38,6 +38,8 @@ export type OptionForm =
       readonly want: string;
       readonly fits: (x: unknown) => boolean;
       readonly texts?: true;
+      /** Words that a text of several of them, between commas, stands for. */
+      readonly words?: readonly string[];
       readonly each?: Option<unknown>;
     };
 
@@ -285,7 +287,7 @@ const tooMany = (form: OptionForm, x: unknown): boolean =>
 export function showValue(x: unknown): string {
   if (typeof x === 'string') return `'${x.length > 60 ? `${x.slice(0, 60)}…` : x}'`;
   if (typeof x === 'function') return `the function ${x.name || '(anonymous)'}`;
-  if (Array.isArray(x)) return 'an array';
+  if (Array.isArray(x)) return x.length === 0 ? 'an empty array' : 'an array';
   if (ArrayBuffer.isView(x)) return `a ${x.constructor.name} of ${(x as Float32Array).length} numbers`;
   if (isMade(x)) return `the ${x.kind} '${x.label}'`;
   return typeof x === 'object' && x !== null ? 'an object' : String(x);

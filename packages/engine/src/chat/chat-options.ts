@@ -38,11 +38,22 @@ export const CHAT = {
 export interface ChatSettings extends OptionValues<typeof CHAT> {}
 
 type OnRead = (read: number, of: number) => void;
+/** The options of `Chat.retain`, declared. */
+export const RETAIN = {
+  signal: DECODE.signal,
+  onRead: callback<OnRead>('Is called while a long message is read, with the tokens read so far and their total.'),
+};
+/** Options of `Chat.retain`. */
+export interface ChatRetainOptions extends OptionValues<typeof RETAIN> {}
+
 /** The options of `Chat.send`, declared. */
 export const SEND = {
-  signal: DECODE.signal,
+  ...RETAIN,
+  schema: {
+    ...GENERATE.schema,
+    says: 'The answer is JSON that fits this schema, or its beginning where `maxNewTokens` ends it; or `grammar`.',
+  },
   grammar: DECODE.grammar,
-  onRead: callback<OnRead>('Is called while a long message is read, with the tokens read so far and their total.'),
 };
 /** Options of `Chat.send`. */
 export interface SendOptions extends OptionValues<typeof SEND> {}

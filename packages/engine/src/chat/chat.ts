@@ -1,13 +1,16 @@
 import { KvError } from '@kv/core';
 import type { Budget, Policy, ResolvedOptions, PositionSpan } from '@kv/core';
-import { allowanceOf, compile, expectBudget, settleOwn, withProtected } from '@kv/core/engine';
+import { allowanceOf, compile, expectBudget, settleOwn, showValue, withProtected } from '@kv/core/engine';
 import type { ChatMessage } from '@kv/checkpoints';
 import type { CacheForm } from '../cache/form.ts';
 import { bytesOfSlots, slotSizes } from '../cache/slot-sizes.ts';
+import { givenGrammar } from '../generate/answer-grammar.ts';
 import { decode } from '../generate/generate.ts';
 import { isPlace, placesOf, protectedSpans, textOfProtected } from '../generate/protect.ts';
 import { generation } from '../generate/generation.ts';
 import type { Generation } from '../generate/generation.ts';
+import { report } from '../generate/report.ts';
+import type { Report } from '../generate/report.ts';
 import type { Model } from '../memory/runtime.ts';
 import type { Chunk, Finish } from '../options.ts';
 import { policyOf } from '../policy-text.ts';
@@ -15,8 +18,8 @@ import { expectBias } from '../sampling/edits.ts';
 import { samplingOf } from '../sampling/options.ts';
 import { waits } from '../sequence/policy-schedule.ts';
 import { Sequence } from '../sequence/sequence.ts';
-import { CHAT, SEND } from './chat-options.ts';
-import type { ChatSettings, SendOptions } from './chat-options.ts';
+import { CHAT, RETAIN, SEND } from './chat-options.ts';
+import type { ChatSettings, ChatRetainOptions, SendOptions } from './chat-options.ts';
 import { turnsOf } from './turns.ts';
 import type { ChatTurns } from './turns.ts';
 
@@ -25,6 +28,8 @@ export interface ChatAnswer {
   readonly text: string;
   readonly tokens: readonly number[];
   readonly finish: Finish;
+  /** What the conversation's cache holds after it; bytes, counts and times are of the conversation so far. */
+  readonly report: Report;
 }
 
 /** What keeps a chat's cache at its budget. */
@@ -104,8 +109,8 @@ export class Chat {
    * Goes on under another policy or budget: the conversation so far is read again, under it. `block` and `every` stay.
    * @throws KvError, with the conversation unchanged, for an invalid policy, or a budget that it cannot keep
    */
-  async retain(policy: Policy | string, budget?: Budget, options: SendOptions = {}): Promise<ChatRetention> {
-    const settled = settleOwn('retain', SEND, options),
+  async retain(policy: Policy | string, budget?: Budget, options: ChatRetainOptions = {}): Promise<ChatRetention> {
+    const settled = settleOwn('retain', RETAIN, options),
       retention = await retentionOf(this.model, policy, budget, { ...this.#options, form: this.#form });
     await this.#alone(() => this.#reread(retention, settled));
     return retention;
@@ -140,9 +145,10 @@ export class Chat {
 
   async *#answer(
     message: string,
-    { signal, onRead, grammar }: ResolvedOptions<typeof SEND>,
+    { signal, onRead, ...form }: ResolvedOptions<typeof SEND>,
   ): AsyncGenerator<Chunk, ChatAnswer> {
     const retention = await this.retention(),
+      grammar = await givenGrammar(this.model, form),
       { maxNewTokens } = this.#options,
       sequence = this.#sequence,
       ids = [...this.#unread, ...this.#turns.turn(message, this.#text())];
@@ -157,7 +163,8 @@ export class Chat {
       finish: Finish = 'aborted';
     this.messages.push({ role: 'user', content: message });
     try {
-      if (!(await this.#read(ids, retention, signal, onRead))) return { text, tokens, finish };
+      if (!(await this.#read(ids, retention, signal, onRead)))
+        return { text, tokens, finish, report: this.#report(finish, retention) };
       do {
         const [from, start] = [tokens.length, sequence.progress.length];
         const answer = decode(sequence, {
@@ -166,7 +173,7 @@ export class Chat {
           maxNewTokens: maxNewTokens - from,
           every: retention.every,
           remember: true,
-          stop: this.#turns.stop,
+          stop: grammar ? [] : this.#turns.stop, // what has a form ends by itself
         });
         try {
           for (;;) {
@@ -188,7 +195,23 @@ export class Chat {
     } finally {
       this.messages.push({ role: 'assistant', content: text });
     }
-    return { text, tokens, finish };
+    return { text, tokens, finish, report: this.#report(finish, retention) };
+  }
+
+  #report(finish: Finish, { block, every }: ChatRetention): Report {
+    const { maxNewTokens } = this.#options,
+      made = report(this.#sequence, finish, { maxNewTokens, block, every });
+    return { ...made, notes: [...made.notes, ...this.#unprotected()] };
+  }
+
+  /** Returns a note on each text that is to be protected and of which the cache holds no place. */
+  #unprotected(): readonly string[] {
+    const { memory, progress } = this.#sequence;
+    return (this.#options.protect ?? []).flatMap((one) => {
+      const places = isPlace(one) ? undefined : placesOf(textOfProtected(one), progress.text);
+      if (!places || places.some((place) => memory.slots.holds([place]))) return [];
+      return `${showValue(textOfProtected(one))} is to be protected, and ${places.length > 0 ? 'was dropped before it was' : 'stands nowhere in the conversation so far'}`;
+    });
   }
 
   /**
@@ -203,7 +226,10 @@ export class Chat {
     const text = progress.text.fork();
     for (const id of ids) text.push(id);
     const spans = protect.flatMap((one): readonly PositionSpan[] => {
-      if (!isPlace(one)) return placesOf(textOfProtected(one), text).filter(([from]) => from >= progress.length);
+      if (!isPlace(one))
+        return placesOf(textOfProtected(one), text).filter(
+          (place) => place[0] >= progress.length || this.#sequence.memory.slots.holds([place]),
+        );
       if (typeof one !== 'string') return first ? [one as PositionSpan] : [];
       const { tokenizer } = this.model;
       return first ? protectedSpans([one], { ids, tokenizer, conversation: this.#turns.opening(message) }) : [];
@@ -259,7 +285,7 @@ export class Chat {
   }
 
   /** Reads the conversation again, under another policy, and then goes on under that. */
-  async #reread(retention: ChatRetention, { signal, onRead }: ResolvedOptions<typeof SEND>): Promise<void> {
+  async #reread(retention: ChatRetention, { signal, onRead }: ResolvedOptions<typeof RETAIN>): Promise<void> {
     const ids = [...this.#sequence.progress.text.ids, ...this.#unread],
       earlier = { sequence: this.#sequence, unread: this.#unread };
     this.#sequence = this.#empty();

@@ -11,7 +11,7 @@ import { yieldToEvents } from '../yield-to-events.ts';
 import { policySizes } from '../cache/slot-sizes.ts';
 import { decodingPolicy, everyOf } from './policies.ts';
 import type { Policies } from './policies.ts';
-import { answerGrammar } from './answer-grammar.ts';
+import { givenGrammar } from './answer-grammar.ts';
 import { generation } from './generation.ts';
 import type { Generation } from './generation.ts';
 import { protectedSpans, type ProtectedPrompt } from './protect.ts';
@@ -127,10 +127,9 @@ async function withPolicies(
   model: Model,
   { policy, decodePolicy, schema, ...rest }: ResolvedOptions<typeof GENERATE>,
 ): Promise<Made> {
-  if (schema !== undefined && rest.grammar) throw new KvError('schema', 'expected a schema or a grammar, got both');
   return {
     ...rest,
-    ...(schema !== undefined && { grammar: await answerGrammar(model, { kind: 'schema', schema }) }),
+    grammar: await givenGrammar(model, { schema, grammar: rest.grammar }),
     ...(policy !== undefined && { policy: await policyOf(policy) }),
     ...(decodePolicy !== undefined && { decodePolicy: await policyOf(decodePolicy) }),
   };

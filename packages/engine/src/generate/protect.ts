@@ -28,16 +28,32 @@ const isText = (x: object): boolean => 'text' in x && typeof x.text === 'string'
 /** Most entries of a list. */
 const MOST = 64;
 const names = promptRoles.map((role) => `'${role}'`).join(', ');
+const said = (what: string): Pick<Option<unknown>, 'says' | 'otherwise'> => ({
+  says: `What no eviction may drop: ${what}; it counts within the budget.`,
+  otherwise: 'nothing more than the policy keeps',
+});
 /** What no eviction may drop of a prompt. */
 export const PROTECT: Option<readonly ProtectedPart[] | undefined> = {
   default: undefined,
-  says: `What no eviction may drop: ${names} of a conversation, texts of the prompt, or ranges [from, to) of positions; it counts within the budget.`,
-  otherwise: 'nothing more than the policy keeps',
+  ...said(`${names} of a conversation, texts of the prompt, or ranges [from, to) of positions`),
   form: {
     sort: 'value',
     want: `up to ${MOST} of ${names}, texts of the prompt, { text } and ranges [from, to) of positions`,
     fits: (x) => Array.isArray(x) && x.length <= MOST && x.every(isProtected),
     texts: true,
+    words: promptRoles,
+  },
+};
+/** What no eviction may drop of any conversation. */
+export const PROTECT_ALWAYS: Option<readonly Exclude<ProtectedPart, PositionSpan>[] | undefined> = {
+  default: undefined,
+  ...said(`${names} of a conversation, or texts wherever they stand in one`),
+  form: {
+    sort: 'value',
+    want: `up to ${MOST} of ${names}, texts and { text }`,
+    fits: (x) => Array.isArray(x) && x.length <= MOST && x.every((one) => isProtected(one) && !Array.isArray(one)),
+    texts: true,
+    words: promptRoles,
   },
 };
 

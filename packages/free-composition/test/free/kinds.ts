@@ -1,6 +1,6 @@
-import { cadence, entries, KvError } from '@kv/core';
+import { cadence, entries, KvError, protect } from '@kv/core';
 import { compile } from '@kv/core/engine';
-import type { AnyFactory, AnyScorer, Description, Phase, Piece, Atom } from '@kv/core';
+import type { AnyFactory, AnyScorer, Description, Phase, Piece, PositionSpan, Atom } from '@kv/core';
 import { catalogue } from '@kv/policies';
 
 /** One choice of a kind: a piece, or none. */
@@ -83,6 +83,9 @@ function around(factory: AnyFactory, [by, ...others]: readonly AnyScorer[]): rea
   }
 }
 
+/** Positions that the choice of protecting keeps. */
+const PROTECTED: readonly PositionSpan[] = [[2, 4]];
+
 function made(): readonly Piece[] {
   const combined = [
     ...taking('scorers').flatMap((join) => terms.map((inner) => join(...inner.map(([, piece]) => piece)))),
@@ -94,10 +97,12 @@ function made(): readonly Piece[] {
   const timed = plain.some((p) => p.atoms.some((a) => a.at === 'cadence' && a.block && a.every))
     ? []
     : [cadence({ block: 4 }), cadence({ every: 2 }), cadence({ block: 4, every: 2 })];
-  // what protects has a law of its own over all policies: packages/models/test/protect.test.ts
-  return [...plain.filter((p) => !['cadence', 'protect'].includes(p.label)), ...combined, ...timed].filter(
-    (p, i, all) => all.findIndex((q) => q.label === p.label) === i,
-  );
+  return [
+    ...plain.filter((p) => !['cadence', 'protect'].includes(p.label)),
+    ...combined,
+    ...timed,
+    protect({ spans: PROTECTED }),
+  ].filter((p, i, all) => all.findIndex((q) => q.label === p.label) === i);
 }
 
 const KIND: Readonly<Record<Exclude<Atom['at'], 'event'>, string>> = {

@@ -3,7 +3,7 @@ import type { Backend } from '@kv/core';
 import type { Scene } from '@kv/laws';
 import { event, visible } from './play.ts';
 import type { Decided } from './play.ts';
-import { VIEW_BUDGET, eventOf, isView, labelOf, piecesOf, policyOf } from './rows.ts';
+import { VIEW_BUDGET, eventOf, leastSlots, isView, labelOf, piecesOf, policyOf } from './rows.ts';
 import type { Row } from './rows.ts';
 
 /** Fails with the composition, the violated law, and the sizes of the cache. */
@@ -15,9 +15,8 @@ const sum = (xs: readonly number[]): number => xs.reduce((a, b) => a + b, 0);
 
 /** Returns the slots that a head must be given: all that its pieces force, and some to choose from. */
 const roomFor = (row: Row, scene: Scene): number => {
-  const { minSlots } = compile(eventOf(row)),
-    { slots, budget } = scene.spec;
-  return Math.max(budget, minSlots(slots, budget), minSlots(slots, slots));
+  const { slots, budget } = scene.spec;
+  return Math.max(budget, leastSlots(row, slots, budget), leastSlots(row, slots, slots));
 };
 
 export interface Decision {

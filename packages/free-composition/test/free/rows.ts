@@ -1,4 +1,5 @@
 import { compose, view } from '@kv/core';
+import { compile } from '@kv/core/engine';
 import type { AnyPiece, Phase, Piece, Policy } from '@kv/core';
 import { inner, outer, VIEWS } from './kinds.ts';
 import type { Choice, Place } from './kinds.ts';
@@ -122,6 +123,9 @@ export function policyOf(row: Row, between?: (before: Piece) => readonly Piece[]
     ...(chosen(row, WITHIN + 1, places.length) as AnyPiece[]),
   ) as Policy;
 }
+/** Returns the most slots that a row forces in a head, what it protects included. */
+export const leastSlots = (row: Row, slots: number, budget: number): number =>
+  compile(isView(row) ? eventOf(row) : policyOf(row)).minSlots(slots, budget);
 export const isView = (row: Row): boolean => VIEWS[row[WITHIN]] !== 'none';
 export const labelOf = (row: Row): string =>
   places

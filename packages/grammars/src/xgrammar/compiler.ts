@@ -1,13 +1,10 @@
 import { KvError } from '@kv/core';
 import type { AnswerForm } from '../answer-form.ts';
 import { formText } from '../form-text.ts';
-import { instance } from './library.ts';
-import type { Instance } from './types.ts';
+import { bench, type GrammarBench } from './bench.ts';
 import { Matcher } from './matcher.ts';
 import { readVocabulary } from './vocabulary.ts';
 import type { ReadVocabulary, VocabularyModel } from './vocabulary.ts';
-
-type Handle = { readonly handle: object; dispose(): void };
 
 /** Bytes of xgrammar's memory beyond which a new one is begun, since WebAssembly memory is never given back. */
 const mostBytes = 192 * 2 ** 20;
@@ -16,54 +13,64 @@ const mostVocabularies = 4;
 
 /** A compiled form, of which answers begin constraints. */
 export class CompiledGrammar {
-  readonly #xgrammar: Instance;
-  readonly #compiled: Handle;
+  readonly #bench: GrammarBench;
+  readonly #pointer: number;
   readonly #vocabulary: ReadVocabulary;
 
-  constructor(xgrammar: Instance, compiled: Handle, vocabulary: ReadVocabulary) {
-    [this.#xgrammar, this.#compiled, this.#vocabulary] = [xgrammar, compiled, vocabulary];
-    unused.register(this, compiled);
+  constructor(of: GrammarBench, pointer: number, vocabulary: ReadVocabulary) {
+    [this.#bench, this.#pointer, this.#vocabulary] = [of, pointer, vocabulary];
+    unused.register(this, { of, pointer });
   }
 
   /** Begins the constraint of one answer. */
   begin(): Matcher {
-    return new Matcher(this.#xgrammar, this.#compiled, this.#vocabulary);
+    return new Matcher(this.#bench.xgrammar, this.#pointer, this.#vocabulary);
   }
 }
-const unused = new FinalizationRegistry((compiled: Handle) => compiled.dispose());
+const unused = new FinalizationRegistry(({ of, pointer }: { readonly of: GrammarBench; readonly pointer: number }) =>
+  of.dispose(pointer),
+);
 
-/** Compiles forms for one vocabulary. */
+/** Compiles forms for one vocabulary, one after the other. */
 export class Compiler {
   readonly #model: VocabularyModel;
-  #xgrammar: Promise<Instance> | undefined;
-  #vocabularies = new Map<string, Promise<ReadVocabulary>>();
+  #bench: Promise<GrammarBench> | undefined;
+  /** Those that the bench has read. */
+  readonly #vocabularies = new Map<string, ReadVocabulary>();
+  #turn: Promise<unknown> = Promise.resolve();
 
   constructor(model: VocabularyModel) {
     this.#model = model;
   }
 
   /** @throws KvError for a form that cannot be followed */
-  async compile(form: AnswerForm): Promise<CompiledGrammar> {
+  compile(form: AnswerForm): Promise<CompiledGrammar> {
+    const made = this.#turn.then(() => this.#compile(form));
+    this.#turn = made.catch(() => {});
+    return made;
+  }
+
+  async #compile(form: AnswerForm): Promise<CompiledGrammar> {
     const { is, text } = formText(form),
       { marks = [], ends = [] } = form.kind === 'structure' ? form : {},
-      xgrammar = await (this.#xgrammar ??= instance()),
-      key = JSON.stringify([marks, ends]),
-      vocabulary = await this.#vocabulary(xgrammar, key, marks, ends);
-    let compiled: Handle;
+      key = JSON.stringify([marks, ends]);
+    let pointer: number, made: GrammarBench, vocabulary: ReadVocabulary;
     try {
-      compiled =
-        is === 'ebnf'
-          ? await vocabulary.compiler.compileGrammar(text)
-          : await vocabulary.compiler.compileStructuralTag(text);
-    } catch {
-      this.#restart(); // its stack is where it failed
-      throw new KvError(
-        'grammar',
-        `cannot be compiled: ${xgrammar.said() || 'the structure is not one that xgrammar takes'}`,
-      );
+      made = await (this.#bench ??= bench());
+      const known = this.#vocabularies.get(key),
+        { bytes, ...read } = known ? { ...known, bytes: undefined } : readVocabulary(this.#model, marks, ends);
+      vocabulary = read;
+      pointer = await made.compile({ is, text, key, vocabulary: bytes });
+    } catch (cause) {
+      await this.#restart(); // its stack is where it failed
+      throw cause;
     }
-    if (xgrammar.memory.buffer.byteLength > mostBytes) this.#restart();
-    const grammar = new CompiledGrammar(xgrammar, compiled, vocabulary),
+    this.#vocabularies.delete(key);
+    this.#vocabularies.set(key, vocabulary);
+    for (const oldest of this.#vocabularies.keys())
+      if (this.#vocabularies.size > mostVocabularies) this.#vocabularies.delete(oldest);
+    if (made.xgrammar.memory.buffer.byteLength > mostBytes) await this.#restart();
+    const grammar = new CompiledGrammar(made, pointer, vocabulary),
       start = grammar.begin();
     try {
       if (!start.complete) return grammar;
@@ -77,22 +84,10 @@ export class Compiler {
   }
 
   /** Begins a new memory; grammars that there are keep theirs. */
-  #restart(): void {
-    this.#xgrammar = undefined;
-    this.#vocabularies = new Map();
-  }
-
-  #vocabulary(
-    xgrammar: Instance,
-    key: string,
-    marks: readonly string[],
-    ends: readonly string[],
-  ): Promise<ReadVocabulary> {
-    const read = this.#vocabularies.get(key) ?? readVocabulary(xgrammar, this.#model, marks, ends);
-    this.#vocabularies.delete(key);
-    this.#vocabularies.set(key, read);
-    for (const oldest of this.#vocabularies.keys())
-      if (this.#vocabularies.size > mostVocabularies) this.#vocabularies.delete(oldest);
-    return read;
+  async #restart(): Promise<void> {
+    const before = this.#bench;
+    this.#bench = undefined;
+    this.#vocabularies.clear();
+    (await before?.catch(() => undefined))?.end();
   }
 }

@@ -18,18 +18,16 @@ type MatcherClass = new (
 /** What one answer may say next. */
 export class Matcher {
   readonly #xgrammar: Instance;
-  readonly #vocabulary: Pick<ReadVocabulary, 'size' | 'stops' | 'rules'>;
+  readonly #vocabulary: ReadVocabulary;
   #last: number | undefined;
   #handle: MatcherHandle | undefined;
   #mask: Int32Array | undefined;
 
-  constructor(
-    xgrammar: Instance,
-    compiled: { readonly handle: object },
-    vocabulary: Pick<ReadVocabulary, 'size' | 'stops' | 'rules'>,
-  ) {
+  constructor(xgrammar: Instance, pointer: number, vocabulary: ReadVocabulary) {
     [this.#xgrammar, this.#vocabulary] = [xgrammar, vocabulary];
-    const made = new (xgrammar.binding.GrammarMatcher as MatcherClass)(compiled.handle, undefined, false, -1);
+    const type = Object.values(xgrammar.types).find(({ name }) => name === 'CompiledGrammar'),
+      compiled = type?.fromWireType(pointer) as object, // it is one of its classes
+      made = new (xgrammar.binding.GrammarMatcher as MatcherClass)(compiled, undefined, false, -1);
     this.#handle = made;
     abandoned.register(this, made, this);
   }

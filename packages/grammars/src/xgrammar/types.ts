@@ -16,6 +16,10 @@ export interface Instance
   extends Pick<typeof XGrammar, 'TokenizerInfo' | 'GrammarCompiler' | 'GrammarMatcher' | 'Grammar'> {
   readonly binding: Binding;
   readonly memory: WebAssembly.Memory;
+  /** Is called when the memory has grown. */
+  readonly grown: () => void;
+  /** Its C++ types by their addresses, which make handles of pointers. */
+  readonly types: Readonly<Record<string, { readonly name: string; fromWireType(pointer: number): object }>>;
   /** What it last complained of. */
   readonly said: () => string;
 }
@@ -26,3 +30,30 @@ export type XGrammarFactory = (
   __filename: string,
   console: Pick<Console, 'log' | 'warn' | 'error'>,
 ) => Omit<Instance, 'said'>;
+
+/** A grammar to compile for a vocabulary. */
+export interface CompileJob {
+  /** A grammar in EBNF, or structural tags in JSON. */
+  readonly is: 'ebnf' | 'structure';
+  readonly text: string;
+  /** What the vocabulary is known by. */
+  readonly key: string;
+  /** The vocabulary, the first time: its tokens one after the other, where each ends, and the ids that end an answer. */
+  readonly vocabulary?:
+    | { readonly bytes: Uint8Array; readonly ends: Uint32Array; readonly stops: readonly number[] }
+    | undefined;
+}
+/** A compiled grammar of xgrammar. */
+export interface GrammarHandle {
+  readonly handle: { readonly $$: { readonly ptr: number } };
+  dispose(): void;
+}
+/** An instance that compiles. */
+export interface Workshop {
+  /** The address of its first object: that of all instances, of which one can then go on from a copy of another's memory. */
+  readonly begins: number;
+  readonly xgrammar: Instance;
+  /** Returns the address of the grammar in the instance's memory. @throws where xgrammar fails, which has `said` why */
+  compile(job: CompileJob): Promise<number>;
+  dispose(pointer: number): void;
+}

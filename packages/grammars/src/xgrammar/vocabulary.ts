@@ -1,5 +1,5 @@
 import type { ModelConfig, Tokenizer } from '@kv/checkpoints';
-import type { Instance } from './types.ts';
+import type { CompileJob } from './types.ts';
 import { ByteRules, isPart } from './utf8.ts';
 
 /** What grammars are made for: a model, by its vocabulary. */
@@ -8,11 +8,8 @@ export interface VocabularyModel {
   readonly config: Pick<ModelConfig, 'vocab' | 'eosIds'>;
 }
 
-type Compiling = Awaited<ReturnType<Instance['GrammarCompiler']['createGrammarCompiler']>>;
-
-/** A vocabulary as xgrammar has read it, with some special tokens as text. */
+/** A vocabulary, with some special tokens as text. */
 export interface ReadVocabulary {
-  readonly compiler: Compiling;
   readonly size: number;
   readonly stops: readonly number[];
   readonly rules: ByteRules;
@@ -22,12 +19,11 @@ export interface ReadVocabulary {
  * Reads the vocabulary as bytes, which every tokenizer gives and every kind of token has. A token without bytes may not
  * come: special tokens, and ids beyond the tokenizer's.
  */
-export async function readVocabulary(
-  xgrammar: Instance,
+export function readVocabulary(
   { tokenizer, config }: VocabularyModel,
   marks: readonly string[],
   ends: readonly string[],
-): Promise<ReadVocabulary> {
+): ReadVocabulary & { readonly bytes: NonNullable<CompileJob['vocabulary']> } {
   const idOf = (text: string): number[] => {
       const special = tokenizer.specials.get(text),
         ids = special === undefined ? tokenizer.encode(text, { special: false }).ids : [special];
@@ -40,15 +36,15 @@ export async function readVocabulary(
     marked = new Set(marks.flatMap(idOf)),
     silent = new Set([...tokenizer.specials.values()].filter((id) => !marked.has(id)));
   for (const id of stops) silent.add(id);
-  const bytes = Array.from({ length: size }, (_, id) =>
-    silent.has(id) || id >= tokenizer.size ? new Uint8Array(0) : bytesOf(tokenizer, id),
-  );
-  // as text, bytes that are half a character could not be given
-  const info = await xgrammar.TokenizerInfo.createTokenizerInfo(bytes as unknown as string[], 'raw', false, size, [
-      ...stops,
-    ]),
-    compiler = await xgrammar.GrammarCompiler.createGrammarCompiler(info, false);
-  return { compiler, size, stops, rules: new ByteRules(bytes) };
+  const tokens = Array.from({ length: size }, (_, id) =>
+      silent.has(id) || id >= tokenizer.size ? new Uint8Array(0) : bytesOf(tokenizer, id),
+    ),
+    tokenEnds = new Uint32Array(size);
+  let end = 0;
+  for (const [id, bytes] of tokens.entries()) tokenEnds[id] = end += bytes.length;
+  const bytes = new Uint8Array(end);
+  for (const [id, token] of tokens.entries()) bytes.set(token, (tokenEnds[id] as number) - token.length);
+  return { size, stops, rules: new ByteRules(tokens), bytes: { bytes, ends: tokenEnds, stops } };
 }
 
 /** Returns a token's bytes, none for an id that the tokenizer leaves out or whose bytes are in no text. */

@@ -143,7 +143,7 @@ test('it reads the embeddings as a signal, and says what it cannot do', () => {
     "needs the signal embeddings: pass it as 'embeddings'",
   );
   expect(() => embedding({ concepts: [] })).toThrow(
-    'embedding: concepts must be words or short phrases with commas between them, got an array',
+    'embedding: concepts must be words or short phrases with commas between them, got an empty array',
   );
   expect(() => embedding({ above: 2 })).toThrow('embedding: above must be a cosine from -1 to 1, got 2');
 });

@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream';
 import { slotsIn } from '@kv/core/engine';
+import { sumOf } from '@kv/core/shared';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Limits } from '../options.ts';
 import type { AnswerShape, AnswerShapes } from '../protocol/answer-shape.ts';
@@ -16,7 +17,7 @@ import { toldHeader, toldOf } from '../protocol/told.ts';
 import type { PromptLimits } from '../protocol/text-reader.ts';
 import { answerEvents } from '../run/answer-event.ts';
 import type { AnswerEvent } from '../run/answer-event.ts';
-import type { JobEvent, SequenceRequest, Usage } from '../run/job.ts';
+import type { JobEvent, PromptUsage, SequenceRequest, Usage } from '../run/job.ts';
 import type { Scheduler } from '../run/scheduler.ts';
 import { goneSignal } from './disconnect-signal.ts';
 
@@ -65,7 +66,7 @@ export class Answers {
       { asked, requests, ...begin } = await this.#read(protocol, request, reply),
       { tokenizer } = model,
       [{ sequencePolicy }] = requests,
-      events = await begun(scheduler.submit(requests));
+      { events, read } = await begun(scheduler.submit(requests));
     firstToken((performance.now() - started) / 1000);
     const answer: Answer = {
       asked,
@@ -75,7 +76,7 @@ export class Answers {
       tokenizer,
       policy: sequencePolicy.policy?.label || 'full',
       budget: sequencePolicy.budget,
-      promptTokens: requests.reduce((sum, { ids }) => sum + ids.length, 0),
+      read: totalOf(read),
       protectedTokens: requests.reduce((sum, { ids, protect }) => sum + slotsIn(protect?.(ids) ?? []), 0),
     };
     if (!asked.stream) {
@@ -129,7 +130,7 @@ export class Answers {
     const requests = prompts.map(({ ids, stop: lineEnds = [], turns, notes, protect }, i): SequenceRequest => {
       const room = evicts ? most : maxPositions - ids.length;
       if (room === 0) throw tooLong(ids.length, `the model's context of ${maxPositions} tokens and leave room`);
-      if (protect) expectHeld(sequencePolicy, protect(ids), ids.length);
+      if (protect) expectHeld(sequencePolicy, protect(ids), ids.length, asked.protect !== undefined);
       return {
         ids,
         notes,
@@ -176,14 +177,31 @@ export class Answers {
   }
 }
 
-/** Waits for the first event, so that an early failure is thrown here, then yields all events. */
-async function begun(events: AsyncIterable<JobEvent>): Promise<AsyncIterable<JobEvent>> {
+/**
+ * Waits for what is first said of an answer, so that an early failure is thrown here. Returns all events from then on, and
+ * what the prompts were read from that had begun by then.
+ */
+async function begun(
+  events: AsyncIterable<JobEvent>,
+): Promise<{ readonly events: AsyncIterable<JobEvent>; readonly read: readonly PromptUsage[] }> {
   const all = events[Symbol.asyncIterator](),
-    first = await all.next();
-  return (async function* () {
-    for (let next = first; !next.done; next = await all.next()) yield next.value;
-  })();
+    read: PromptUsage[] = [];
+  let next = await all.next();
+  for (; !next.done && next.value.what === 'begin'; next = await all.next()) read.push(next.value.usage);
+  return {
+    read,
+    events: (async function* () {
+      for (; !next.done; next = await all.next()) yield next.value;
+    })(),
+  };
 }
+
+/** Returns what several prompts are read from together. */
+const totalOf = (all: readonly PromptUsage[]): PromptUsage => ({
+  promptTokens: sumOf(all.map(({ promptTokens }) => promptTokens)),
+  tokensReused: sumOf(all.map(({ tokensReused }) => tokensReused)),
+  tokensRead: sumOf(all.map(({ tokensRead }) => tokensRead)),
+});
 
 /** Yields events, and tells of the usage. */
 async function* heardOf(events: AsyncIterable<AnswerEvent>, tell: (usage: Usage) => void): AsyncGenerator<AnswerEvent> {

@@ -9,6 +9,21 @@ export const textOf = (given: string | readonly { readonly text: string }[] = ''
   typeof given === 'string' ? given : given.map(({ text }) => text).join('');
 
 /**
+ * Returns the index of the part of a request that the `i`th message of its conversation is of.
+ * @param parts how many parts there are
+ * @param messagesOf counts the messages that the first parts are
+ */
+export function partOf(i: number, parts: number, messagesOf: (first: number) => number): number {
+  let [low, high] = [0, parts];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (messagesOf(middle + 1) > i) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}
+
+/**
  * Returns messages in OpenAI's form as a chat template reads them, calls and their results included.
  * @param names what the client calls a message, and the id of a call in its result
  * @throws Refusal naming calls or results that the template would leave out, or that do not belong together

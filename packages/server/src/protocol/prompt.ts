@@ -1,10 +1,10 @@
 import { KvError } from '@kv/core';
 import type { PositionSpan } from '@kv/core';
-import { fitValue, joinedSpans } from '@kv/core/engine';
-import { isPlace, protectedSpans, schemas } from '@kv/engine';
+import { fitValue, joinedSpans, showValue } from '@kv/core/engine';
+import { isPlace, protectedSpans, schemas, textOfProtected } from '@kv/engine';
 import type { ProtectedPrompt } from '@kv/engine';
 import { roleRanges, unreadVariables } from '@kv/models';
-import type { ChatMessage, Model, ProtectedPart, PromptRole, RenderedChat, ToolFunction } from '@kv/models';
+import type { ChatMessage, Model, ProtectedPart, RenderedChat, ToolFunction } from '@kv/models';
 import type { Ask, AskedPrompt, PromptVariables } from './ask.ts';
 import { conversationTurns, type ConversationTurns } from '../run/conversation-turns.ts';
 import { conversation } from './conversation.ts';
@@ -35,8 +35,8 @@ export interface PromptReading {
   readonly reader: TextReader;
   /** Values of the template's variables that the request does not give. */
   readonly usual?: PromptVariables | undefined;
-  /** Parts that are protected in every conversation. */
-  readonly roles?: readonly PromptRole[] | undefined;
+  /** What is protected in every conversation: a text may stand in none. */
+  readonly always?: readonly ProtectedPart[] | undefined;
 }
 
 /**
@@ -45,17 +45,16 @@ export interface PromptReading {
  */
 export async function readPrompts(
   { prompt, tools, names, protect = [] }: Pick<Ask, 'prompt' | 'tools' | 'names' | 'protect'>,
-  { model, reader, usual, roles = [] }: PromptReading,
+  reading: PromptReading,
   limits: PromptLimits,
 ): Promise<readonly PromptTokens[]> {
-  if ('messages' in prompt)
-    return [
-      await chatPrompt(prompt, { tools, names, protect: [...roles, ...protect] }, { model, reader, usual }, limits),
-    ];
-  const read: PromptTokens[] = [];
+  if ('messages' in prompt) return [await chatPrompt(prompt, { tools, names, protect }, reading, limits)];
+  const read: PromptTokens[] = [],
+    { tokenizer } = reading.model,
+    always = reading.always?.filter((one) => !isPlace(one));
   for (const [i, one] of prompt.prompts.entries()) {
-    const tokens = await promptTokens(one, names.one(i), { model, reader }, limits);
-    read.push({ ...tokens, protect: protecting(protect, { ids: tokens.ids, tokenizer: model.tokenizer }) });
+    const tokens = await promptTokens(one, names.one(i), reading, limits);
+    read.push({ ...tokens, ...protecting(protect, { ids: tokens.ids, tokenizer }, always) });
   }
   return read;
 }
@@ -83,7 +82,7 @@ async function promptTokens(
 async function chatPrompt(
   asked: Extract<AskedPrompt, { readonly messages: unknown }>,
   { tools, names, protect = [] }: Pick<Ask, 'tools' | 'names' | 'protect'>,
-  { model: { chatTemplate, tokenizer }, reader, usual }: PromptReading,
+  { model: { chatTemplate, tokenizer }, reader, usual, always }: PromptReading,
   limits: PromptLimits,
 ): Promise<PromptTokens> {
   const template = chatTemplate?.(),
@@ -112,28 +111,29 @@ async function chatPrompt(
       return rest && (await reader.read(rendered(rest, false), limits, param));
     },
   });
+  const conversationText = {
+    rendered: chat,
+    special: template === undefined,
+    get ranges() {
+      const { tools: given, ...without } = options,
+        text = (of: readonly ChatMessage[], withTools: boolean): string =>
+          template ? template(of, withTools ? options : without) : written(of).text;
+      return roleRanges(text, messages, chat.text, given !== undefined);
+    },
+  };
+  const { notes, ...kept } = protecting(protect, { ids, tokenizer, conversation: conversationText }, always);
   return {
     ids,
     stop: template ? [] : ['\n'],
     end: chat.text.slice(-100),
     turns,
-    notes: unreadVariables(template ?? {}, asked.variables).map(
-      (name) => `the chat template of this model never reads '${name}'`,
-    ),
-    protect: protecting(protect, {
-      ids,
-      tokenizer,
-      conversation: {
-        rendered: chat,
-        special: template === undefined,
-        get ranges() {
-          const { tools: given, ...without } = options,
-            text = (of: readonly ChatMessage[], withTools: boolean): string =>
-              template ? template(of, withTools ? options : without) : written(of).text;
-          return roleRanges(text, messages, chat.text, given !== undefined);
-        },
-      },
-    }),
+    notes: [
+      ...unreadVariables(template ?? {}, asked.variables).map(
+        (name) => `the chat template of this model never reads '${name}'`,
+      ),
+      ...notes,
+    ],
+    ...kept,
   };
 }
 
@@ -170,17 +170,36 @@ function variablesOf(
 
 /**
  * Returns what finds the protected positions of ids: parts by name and ranges are those of the prompt, and texts are looked
- * for. @throws KvError for what cannot be found in the prompt
+ * for; and a note on each text that is always protected and does not stand in the prompt.
+ * @throws KvError for what the request protects and cannot be found in the prompt
  */
-function protecting(protect: readonly ProtectedPart[], prompt: ProtectedPrompt): PromptTokens['protect'] {
-  if (protect.length === 0) return undefined;
-  const places = protectedSpans(protect.filter(isPlace), prompt),
-    texts = protect.filter((one) => !isPlace(one)),
-    { tokenizer } = prompt,
-    spansOf = (ids: readonly number[], partial: boolean): readonly PositionSpan[] =>
-      joinedSpans([...places, ...protectedSpans(texts, { ids, tokenizer, partial })]),
-    own = spansOf(prompt.ids, false);
-  return (ids) => (ids === prompt.ids ? own : spansOf(ids, true));
+function protecting(
+  asked: readonly ProtectedPart[],
+  prompt: ProtectedPrompt,
+  always: readonly ProtectedPart[] = [],
+): Required<Pick<PromptTokens, 'notes'>> & Pick<PromptTokens, 'protect'> {
+  const all = [...always, ...asked];
+  if (all.length === 0) return { notes: [] };
+  const places = protectedSpans(all.filter(isPlace), prompt),
+    texts = all.filter((one) => !isPlace(one)),
+    { ids: own, tokenizer } = prompt,
+    spansOf = (of: readonly ProtectedPart[], ids: readonly number[], partial: boolean): readonly PositionSpan[] =>
+      protectedSpans(of, { ids, tokenizer, partial }),
+    missing = always.filter((one) => !isPlace(one) && spansOf([one], own, true).length === 0),
+    found = joinedSpans([
+      ...places,
+      ...spansOf(
+        texts.filter((one) => !missing.includes(one)),
+        own,
+        false,
+      ),
+    ]);
+  return {
+    notes: missing.map(
+      (one) => `${showValue(textOfProtected(one))}, which this server protects, stands nowhere in the prompt`,
+    ),
+    protect: (ids) => (ids === own ? found : joinedSpans([...places, ...spansOf(texts, ids, true)])),
+  };
 }
 
 const rendered = ({ text, untrusted }: RenderedChat, special: boolean): PromptText => ({

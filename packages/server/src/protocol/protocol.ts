@@ -1,6 +1,7 @@
 import type { Budget, Tokenizer } from '@kv/models';
 import type { TSchema } from 'typebox';
 import type { AnswerEvent } from '../run/answer-event.ts';
+import type { PromptUsage } from '../run/job.ts';
 import type { Ask, AskTerms } from './ask.ts';
 import type { Refusal } from './refusal.ts';
 
@@ -20,8 +21,8 @@ export interface Answer {
   /** The policy of the caches, as text. */
   readonly policy: string;
   readonly budget: Budget | undefined;
-  /** Tokens of the prompts. */
-  readonly promptTokens: number;
+  /** What the prompts were read from, of those whose reading has begun: one prompt's always has. */
+  readonly read: PromptUsage;
   /** Tokens of the prompts that no eviction drops. */
   readonly protectedTokens: number;
 }

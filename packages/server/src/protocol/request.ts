@@ -80,17 +80,25 @@ function expectKept(policy: CompiledPolicy, budget: Budget | undefined, sizes: S
   }
 }
 
-/** @throws Refusal where a prompt's budget cannot hold what is protected of it, in addition to what the policy forces */
+/**
+ * @param asked whether the request protects something, and not the server alone
+ * @throws Refusal where a prompt's budget cannot hold what is protected of it, in addition to what the policy forces
+ */
 export function expectHeld(
   { policy, budget, sizes }: SequencePolicy,
   spans: readonly PositionSpan[],
   tokens: number,
+  asked: boolean,
 ): void {
   if (!policy?.evicts || budget === undefined || spans.length === 0) return;
   try {
     allowanceOf(withProtected(policy, spans), budget, tokens, { sizes });
   } catch (cause) {
-    throw KvError.is(cause) ? new Refusal(cause.message.replace(/^budget: /, ''), { param: 'kv.protect' }) : cause;
+    if (!KvError.is(cause)) throw cause;
+    const why = cause.message.replace(/^budget: /, '');
+    throw asked
+      ? new Refusal(why, { param: 'kv.protect' })
+      : new Refusal(`what this server protects in every conversation does not fit: ${why}`);
   }
 }
 

@@ -9,8 +9,8 @@ export interface RetentionUsage {
   readonly slots?: { readonly kept: number; readonly dropped: number };
   readonly bytes?: { readonly live: number; readonly peak: number };
   readonly tokens: {
-    readonly read?: number;
-    readonly reused?: number;
+    readonly read: number;
+    readonly reused: number;
     readonly dropped?: number;
     /** Tokens that no eviction drops, at least: those that the request and the server protect. */
     readonly protected: number;
@@ -20,13 +20,15 @@ export interface RetentionUsage {
 }
 
 /** Returns what is told of an answer: all of it once its usage is known, and before that what holds from the start. */
-export const toldOf = ({ policy, budget, protectedTokens }: Answer, usage?: Usage): RetentionUsage => ({
+export const toldOf = ({ policy, budget, protectedTokens, read }: Answer, usage?: Usage): RetentionUsage => ({
   ...(usage && {
     slots: { kept: usage.keptSlots, dropped: usage.droppedSlots },
     bytes: { live: usage.cache.liveBytes, peak: usage.cache.peakBytes },
   }),
   tokens: {
-    ...(usage && { read: usage.tokensRead, reused: usage.tokensReused, dropped: usage.tokensDropped }),
+    read: (usage ?? read).tokensRead,
+    reused: (usage ?? read).tokensReused,
+    ...(usage && { dropped: usage.tokensDropped }),
     protected: protectedTokens,
   },
   policy,

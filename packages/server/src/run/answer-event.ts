@@ -50,6 +50,7 @@ export async function* answerEvents(
     read = echoed.map((text) => ({ stream: tokenizer.streamDecoder(), at: 0, most: text.length }));
   for await (const event of events) {
     const { job } = event;
+    if (event.what === 'begin') continue;
     if (event.what === 'end') {
       usage.push(event.usage);
       if (usage.length < echoed.length) continue;

@@ -137,6 +137,16 @@ export class ConversationCaches {
     return undefined;
   }
 
+  /** Says why a request that continues a conversation does not go on from its cache; undefined for one that begins. */
+  whyLeft(request: ConversationRequest): string | undefined {
+    const starts = this.#startsOf(request),
+      kept = starts.map(({ name }) => this.#named.get(name)?.kept).find((each) => each !== undefined);
+    if (starts.length === 0) return undefined;
+    if (!kept) return 'the cache of this conversation is gone, or its messages, tools or policy are others than before';
+    if (!this.#holds(kept, request)) return "the cache of this conversation has dropped what 'kv.protect' names";
+    return 'this conversation cannot go on from its cache';
+  }
+
   /** Returns the cache of a conversation whose last message is an answer, if it is in memory. */
   of({ whole }: ConversationTurns, sequencePolicy: SequencePolicy): Sequence | undefined {
     const { kept, length } = this.#named.get(nameOf(keyOf(this.#model, sequencePolicy), whole)) ?? {};
@@ -321,11 +331,14 @@ export class ConversationCaches {
    * Whether keys of a kept cache are rotated as those of the whole prompt would be, and it holds what the request protects:
    * what was evicted before it was protected is read again.
    */
-  #fits({ sequence: { progress, memory } }: KeptConversation, { ids, protect }: ConversationRequest): boolean {
+  #fits(kept: KeptConversation, request: ConversationRequest): boolean {
     return (
-      isLong(this.#model, progress.rotaryLength) === isLong(this.#model, ids.length) &&
-      (protect === undefined || memory.slots.holds(protect(progress.text.ids)))
+      isLong(this.#model, kept.sequence.progress.rotaryLength) === isLong(this.#model, request.ids.length) &&
+      this.#holds(kept, request)
     );
+  }
+  #holds({ sequence: { progress, memory } }: KeptConversation, { protect }: ConversationRequest): boolean {
+    return protect === undefined || memory.slots.holds(protect(progress.text.ids));
   }
 
   #add(cache: ConversationCache, names: readonly string[], end?: KeptConversation['end']): KeptConversation {

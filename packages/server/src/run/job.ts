@@ -46,8 +46,12 @@ export interface Usage {
   readonly notes: Set<string>;
 }
 
+/** What a prompt is read from, known when its reading begins. */
+export type PromptUsage = Pick<Usage, 'promptTokens' | 'tokensReused' | 'tokensRead'>;
+
 /** Events that the jobs of a request emit. */
 export type JobEvent = { readonly job: number } & (
+  | { readonly what: 'begin'; readonly usage: PromptUsage }
   | { readonly what: 'prompt'; readonly scored: readonly ScoredToken[] }
   | ({ readonly what: 'token' } & TokenEvent)
   | { readonly what: 'end'; readonly usage: Usage }

@@ -17,6 +17,13 @@ export const queueFull = (waiting: number, retryAfter: number): Refusal =>
     retryAfter,
   });
 
+/** @param left why the prompt does not go on from a cache */
+export const beyondContext = (tokens: number, most: number, left: string | undefined): Refusal =>
+  new Refusal(
+    `the prompt must fit the model's context of ${most} tokens, got ${tokens}${left === undefined ? '' : `: it would be read again from its start, since ${left}`}; with 'block' a longer one is read block by block`,
+    { param: 'block', code: 'context_length_exceeded' },
+  );
+
 export const answerTooLarge = (bytes: number, most: number): Refusal =>
   new Refusal(
     `what is said of the prompt and its answers may take ${bytes} bytes, more than the ${most} that requests have here: ask for fewer tokens, choices or logprobs, or for a stream`,

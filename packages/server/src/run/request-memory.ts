@@ -17,13 +17,14 @@ export class RequestMemory {
 
   /**
    * Waits until `bytes` can be reserved for the text of a request. Returns the function that releases them.
+   * @param told whether the client has said how long its body is
    * @throws Refusal with 413 above the limit for all requests, with 499 once aborted, with 503 while the server closes
    */
-  async hold(bytes: number, signal: AbortSignal): Promise<() => void> {
+  async hold(bytes: number, signal: AbortSignal, told = true): Promise<() => void> {
     const { requestLimit } = this.#pool;
     if (bytes > requestLimit)
       throw new Refusal(
-        `the body may take ${bytes} bytes until it is read, more than the ${requestLimit} that requests have here: send less, with its length in the header 'content-length'`,
+        `the body may take ${bytes} bytes until it is read, more than the ${requestLimit} that requests have here (an eighth of the server's memory): send ${told ? 'less' : "its length in the header 'content-length'"}`,
         { status: 413 },
       );
     while (!this.#pool.takeRequest(bytes)) {

@@ -1,6 +1,7 @@
 import { loadCache, saveCache } from '@kv/engine';
 import { KvError } from '@kv/core';
-import type { Policy } from '@kv/core';
+import { areSpans } from '@kv/core/engine';
+import type { Policy, PositionSpan } from '@kv/core';
 import type { Model, Sequence } from '@kv/models';
 
 /** The cache of a conversation after an answer, and what goes on from it needs to know. */
@@ -17,19 +18,24 @@ export interface ConversationCache {
 }
 
 /** What a file says before the saved cache. */
-type Head = Omit<ConversationCache, 'sequence'> & { readonly names: readonly string[] };
+type Head = Omit<ConversationCache, 'sequence'> & {
+  readonly names: readonly string[];
+  /** Positions that stay protected. */
+  readonly protect: readonly PositionSpan[];
+};
 
 const MAGIC = new TextEncoder().encode('kv conversation 1\n'),
   DIGEST = 32,
   /** The most bytes of a head. */
-  MOST = 2 ** 12;
+  MOST = 2 ** 14;
 
 /** Encodes a conversation for a store, with the names that it is stored by; `seal` completes it. */
 export async function saveConversation(
   names: readonly string[],
   { sequence, unread, tail, inParts, before }: ConversationCache,
 ): Promise<Uint8Array<ArrayBuffer>> {
-  const head = new TextEncoder().encode(JSON.stringify({ names, unread, tail, inParts, before })),
+  const { protectedSpans: protect } = sequence.active.policy,
+    head = new TextEncoder().encode(JSON.stringify({ names, unread, tail, inParts, before, protect })),
     cache = await saveCache(sequence),
     from = MAGIC.length + DIGEST,
     file = new Uint8Array(from + 4 + head.length + cache.length);
@@ -72,18 +78,29 @@ export async function loadConversation(
     window: model.config.maxPositions,
     mostOperations,
   });
-  const { names: _, ...end } = head;
-  if (end.inParts <= sequence.progress.length) return { sequence, ...end };
-  sequence.destroy();
-  throw new KvError(where, `expected at most ${sequence.progress.length} tokens in parts, got ${end.inParts}`);
+  const { names: _, protect, ...end } = head;
+  try {
+    if (end.inParts > sequence.progress.length)
+      throw new KvError(where, `expected at most ${sequence.progress.length} tokens in parts, got ${end.inParts}`);
+    if (protect.length > 0) sequence.protect(protect);
+    return { sequence, ...end };
+  } catch (cause) {
+    sequence.destroy();
+    throw cause;
+  }
 }
 
 /** Reads a head. @throws KvError for any other text */
 function headOf(bytes: Uint8Array, { config: { vocab } }: Model, where: string): Head {
   try {
-    const { names, unread, tail, inParts, before } = JSON.parse(
-      new TextDecoder('utf-8', { fatal: true }).decode(bytes),
-    ) as Head;
+    const {
+      names,
+      unread,
+      tail,
+      inParts,
+      before,
+      protect = [],
+    } = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes)) as Omit<Head, 'protect'> & Partial<Head>; // files of earlier releases do not say it
     if (
       isNames(names) &&
       isNames(before) &&
@@ -92,9 +109,10 @@ function headOf(bytes: Uint8Array, { config: { vocab } }: Model, where: string):
       inParts >= 0 &&
       Array.isArray(unread) &&
       unread.length <= 1 &&
-      unread.every((id) => Number.isInteger(id) && id >= 0 && id < vocab)
+      unread.every((id) => Number.isInteger(id) && id >= 0 && id < vocab) &&
+      areSpans(protect)
     )
-      return { names, unread, tail, inParts, before };
+      return { names, unread, tail, inParts, before, protect };
   } catch {
     // said below
   }

@@ -6,9 +6,9 @@ import type { AnswerChoice, TokenEvent } from './answer-choice.ts';
 import { CacheMemory } from './cache-memory.ts';
 import { Channel } from './channel.ts';
 import { JobQueues } from './job-queues.ts';
-import type { Job, JobEvent, SchedulerObserver, SchedulerOptions, SequenceRequest } from './job.ts';
+import type { Job, JobEvent, PromptUsage, SchedulerObserver, SchedulerOptions, SequenceRequest } from './job.ts';
 import { samplerBytes, unreadEventBytes } from './memory-estimate.ts';
-import { answerTooLarge, closing, queueFull, readerTooSlow, timedOut } from './refusals.ts';
+import { answerTooLarge, beyondContext, closing, queueFull, readerTooSlow, timedOut } from './refusals.ts';
 import { RequestMemory } from './request-memory.ts';
 
 /**
@@ -166,6 +166,7 @@ export class Scheduler {
       if (this.#jobs.running + job.request.n > this.#options.running) return;
       try {
         if (!(await this.#looked(job))) return;
+        this.#expectReadable(job);
         job.need = this.caches.needOf(job.request, job.from);
       } catch (cause) {
         this.#fail(job, cause);
@@ -176,6 +177,15 @@ export class Scheduler {
       this.#observer.waited?.(performance.now() - job.since);
       this.#begin(job);
     }
+  }
+
+  /** @throws Refusal for a prompt beyond the context that is read from its start, and not block by block */
+  #expectReadable({ from, request }: Job): void {
+    const { ids, sequencePolicy } = request,
+      { maxPositions } = this.#model.config;
+    if (from || ids.length <= maxPositions) return;
+    if ((sequencePolicy.block ?? sequencePolicy.policy?.hooks('cadence')[0]?.block) !== undefined) return;
+    throw beyondContext(ids.length, maxPositions, this.caches.conversations.whyLeft(request));
   }
 
   /** Looks for the conversation that a job goes on from, and for the tokens that follow it. Returns whether it has. */
@@ -237,10 +247,10 @@ export class Scheduler {
       return;
     }
     job.length = reused + ids.length;
+    const usage: PromptUsage = { promptTokens: job.length, tokensReused: reused, tokensRead: ids.length };
+    job.events.push({ job: job.index, what: 'begin', usage });
     job.usage = {
-      promptTokens: job.length,
-      tokensReused: reused,
-      tokensRead: ids.length,
+      ...usage,
       tokensDropped: 0,
       completionTokens: 0,
       keptSlots: 0,

@@ -23,18 +23,22 @@ export function conversationOf(
       "'messages' must end with a message of the role 'user', since an answer cannot be begun for the model here",
       { param: 'messages' },
     );
+  for (const [i, { role, content }] of messages.entries())
+    for (const [j, { type }] of typeof content === 'string' ? [] : content.entries())
+      if (ROLES[type] !== undefined && ROLES[type] !== role) {
+        const param = `messages[${i}].content[${j}].type`;
+        throw new Refusal(`'${param}' must be a block of the role '${role}', got '${type}'`, { param });
+      }
   return [
     ...(system === undefined ? [] : [{ role: 'system', content: textOf(system) }]),
-    ...messages.flatMap(({ role, content }, i) => {
-      if (typeof content === 'string') return [{ role, content }];
-      for (const [j, { type }] of content.entries())
-        if (ROLES[type] !== undefined && ROLES[type] !== role) {
-          const param = `messages[${i}].content[${j}].type`;
-          throw new Refusal(`'${param}' must be a block of the role '${role}', got '${type}'`, { param });
-        }
-      return role === 'user' ? userMessages(content) : [assistantMessage(content)];
-    }),
+    ...messages.flatMap(chatMessages),
   ];
+}
+
+/** Returns what a message is in that form. */
+export function chatMessages({ role, content }: RequestMessage): readonly ChatMessage[] {
+  if (typeof content === 'string') return [{ role, content }];
+  return role === 'user' ? userMessages(content) : [assistantMessage(content)];
 }
 
 /** Texts of a user next to one another are one message, each result of a call is one. */

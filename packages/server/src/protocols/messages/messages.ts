@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Static } from 'typebox';
 import type { Ask } from '../../protocol/ask.ts';
+import { partOf } from '../../protocol/conversation.ts';
 import { eventFrame } from '../../protocol/protocol.ts';
 import type { Answer, Protocol } from '../../protocol/protocol.ts';
 import { refusalOf } from '../../protocol/refusal.ts';
@@ -11,7 +12,7 @@ import type { Segment } from '../../protocol/segments.ts';
 import { toldOf } from '../../protocol/told.ts';
 import type { FinishReason } from '../../run/answer-event.ts';
 import type { Usage } from '../../run/job.ts';
-import { conversationOf } from './conversation.ts';
+import { chatMessages, conversationOf } from './conversation.ts';
 import { countRequest, messagesRequest } from './fields.ts';
 
 type CountRequest = Static<typeof countRequest>;
@@ -54,8 +55,11 @@ function conversationAsk(
     names: {
       maxNewTokens: 'max_tokens',
       prompt: 'messages',
-      one: (i) => (i < offset ? 'system' : 'messages'),
-      callId: 'tool_use_id',
+      one: (i) =>
+        i < offset
+          ? 'system'
+          : `messages[${partOf(i - offset, messages.length, (first) => messages.slice(0, first).flatMap(chatMessages).length)}]`,
+      callId: 'content.tool_use_id',
       tools: 'tools',
       parameters: (i) => `tools[${i}].input_schema`,
       toolChoice: 'tool_choice',
@@ -79,12 +83,12 @@ function ask(body: MessagesRequest): Ask {
   };
 }
 
-/** Counts of tokens, by whether a cache held them, and what the caches hold. */
-const usageOf = (answer: Answer, usage: Usage): object => ({
-  input_tokens: usage.promptTokens - usage.tokensReused,
+/** Counts of tokens, by whether a cache held them, and what the caches hold: at the start, and once the answer has ended. */
+const usageOf = (answer: Answer, usage?: Usage): object => ({
+  input_tokens: answer.read.tokensRead,
   cache_creation_input_tokens: 0,
-  cache_read_input_tokens: usage.tokensReused,
-  output_tokens: usage.completionTokens,
+  cache_read_input_tokens: answer.read.tokensReused,
+  output_tokens: usage?.completionTokens ?? 1,
   service_tier: 'standard',
   kv: toldOf(answer, usage),
 });
@@ -143,15 +147,9 @@ export const messages: Protocol = {
     };
   },
   async *frames(answer) {
-    const start = {
-      input_tokens: answer.promptTokens,
-      cache_creation_input_tokens: 0,
-      cache_read_input_tokens: 0,
-      output_tokens: 1,
-    };
     let ended: object = {};
     yield eventFrame('message_start', {
-      message: { ...head(answer), content: [], stop_reason: null, stop_sequence: null, usage: start },
+      message: { ...head(answer), content: [], stop_reason: null, stop_sequence: null, usage: usageOf(answer) },
     });
     yield eventFrame('ping');
     try {

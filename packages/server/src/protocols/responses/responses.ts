@@ -4,6 +4,7 @@ import type { FastifyInstance } from 'fastify';
 import type { Ask } from '../../protocol/ask.ts';
 import { chatLogprobs } from '../../protocol/logprobs.ts';
 import type { ScoredToken } from '../../protocol/logprobs.ts';
+import { partOf } from '../../protocol/conversation.ts';
 import { formOf, NAMES } from '../../protocol/openai.ts';
 import { eventFrame } from '../../protocol/protocol.ts';
 import type { Answer, Protocol } from '../../protocol/protocol.ts';
@@ -78,10 +79,14 @@ async function itemsOf(
   );
 }
 
-/** What is asked of a conversation. */
+/**
+ * What is asked of a conversation.
+ * @param earlier how many of its items are of earlier responses
+ */
 export const conversationAsk = (
   { model, instructions, tools = [], chat_template_kwargs: variables, policy, budget, block, every }: Conversation,
   items: readonly Item[],
+  earlier = 0,
 ): Pick<Ask, 'model' | 'prompt' | 'tools' | 'policy' | 'budget' | 'block' | 'every'> & Pick<Ask, 'names'> => ({
   model,
   prompt: {
@@ -99,7 +104,11 @@ export const conversationAsk = (
     form: 'text.format.schema',
     maxNewTokens: 'max_output_tokens',
     prompt: 'input',
-    one: () => 'input',
+    one(i) {
+      const message = i - (instructions === undefined ? 0 : 1),
+        item = partOf(message, items.length, (first) => messagesOf(items.slice(0, first)).length) - earlier;
+      return message < 0 ? 'instructions' : item < 0 ? 'previous_response_id' : `input[${item}]`;
+    },
     callId: 'call_id',
   },
 });
@@ -113,7 +122,8 @@ async function ask(body: ResponsesRequest, remembered: NamedConversations<Respon
   if (previous === undefined && (body.input ?? []).length === 0)
     throw new Refusal("'input' is expected, got none", { param: 'input' });
   const input = await itemsOf(body.input, remembered),
-    items = [...(previous === undefined ? [] : (await remembered.named(previous)).items), ...input];
+    before = previous === undefined ? [] : (await remembered.named(previous)).items,
+    items = [...before, ...input];
   const sampling = readSampling(body),
     own: Own = {
       id: newId('resp'),
@@ -140,7 +150,7 @@ async function ask(body: ResponsesRequest, remembered: NamedConversations<Respon
       },
     };
   return {
-    ...conversationAsk(own.conversation, items),
+    ...conversationAsk(own.conversation, items, before.length),
     stream,
     n: 1,
     toolChoice: choice,
