@@ -136,7 +136,7 @@ export async function choose(
         return results.state(of);
       },
     });
-  const runners = Array.from({ length: size }, () => (options.start ?? inThisThread(model, options.names))(work));
+  const runners = Array.from({ length: Math.min(size, texts.length) }, () => (options.start ?? inThisThread(model, options.names))(work));
   const ask = (some: readonly Text[], asked: readonly Ladder[]): Promise<void> => {
     const jobs = some
       .map((text) => ({ prompts: text, ladders: asked.filter((ladder) => !results.has(text, ladder)) }))
@@ -147,18 +147,23 @@ export async function choose(
     });
   };
 
+  const look = (seen: readonly Text[]): void => {
+    ladders = stillIn(ladders, results, seen.flat(), clustersOf(seen.flat(), prompts), goal, level);
+  };
+
   try {
-    await ask(choosing[0].slice(0, 1), ladders.slice(0, FIRST).map(middleOf));
+    const pace = choosing[0].slice(0, 1);
+    await ask(pace, ladders.slice(0, FIRST).map(middleOf));
+    look(pace);
     for (const [r, round] of choosing.entries()) {
       const atMiddle = choosing.length > 1 && r < choosing.length / 3,
         rungs = (some: readonly Ladder[]): readonly Ladder[] => (atMiddle ? some.map(middleOf) : some),
         time = (left() - confirmSeconds()) / (r === choosing.length - 1 ? 1 : 2);
-      if (r > 0 && time <= 0) break;
+      if (ladders.length === 0 || (r > 0 && time <= 0)) break;
       ladders = affordable(ladders, time, (some) => predicted(round.length, rungs(some)));
       await ask(round, rungs(ladders));
       expectForm(prompts, results);
-      const seen = choosing.slice(0, r + 1).flat(2);
-      ladders = stillIn(ladders, results, seen, clustersOf(seen, prompts), goal, level);
+      look(choosing.slice(0, r + 1).flat());
     }
     phase = 'confirming';
     const asked = finalists();
