@@ -116,7 +116,10 @@ const meanOf = <T>(some: readonly T[], of: (one: T) => number): number | undefin
  * Puts candidates in the order of the goal, by the prompts that choose: by loss, or, of those that keep a loss, by bytes.
  * Candidates that were asked less than half as often as the others come later, and what was never asked last.
  */
-export function ranked({ candidates, split: { choosing }, goal, prompts }: ChoiceFacts, results: Results): readonly Standing[] {
+export function ranked(
+  { candidates, split: { choosing }, goal, prompts }: ChoiceFacts,
+  results: Results,
+): readonly Standing[] {
   const clusters = clustersOf(choosing, prompts),
     counts = results.outcomes.map((some) => choosing.filter((prompt) => some[prompt]).length),
     most = Math.max(...counts),

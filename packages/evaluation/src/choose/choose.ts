@@ -136,7 +136,9 @@ export async function choose(
         return results.state(of);
       },
     });
-  const runners = Array.from({ length: Math.min(size, texts.length) }, () => (options.start ?? inThisThread(model, options.names))(work));
+  const runners = Array.from({ length: Math.min(size, texts.length) }, () =>
+    (options.start ?? inThisThread(model, options.names))(work),
+  );
   const ask = (some: readonly Text[], asked: readonly Ladder[]): Promise<void> => {
     const jobs = some
       .map((text) => ({ prompts: text, ladders: asked.filter((ladder) => !results.has(text, ladder)) }))
@@ -198,7 +200,10 @@ function expectChoosable(
 ): void {
   if (candidates.length === 0) throw new KvError('candidates', 'expected at least one, got none');
   if (prompts.length < 2)
-    throw new KvError('prompts', `expected at least two, one that chooses and one that confirms, got ${prompts.length}`);
+    throw new KvError(
+      'prompts',
+      `expected at least two, one that chooses and one that confirms, got ${prompts.length}`,
+    );
   for (const { ids, question = [], answers, origin, ...own } of prompts) {
     const answer = own.answerTokens ?? answerTokens,
       length = ids.length + question.length + answer;
@@ -236,5 +241,9 @@ function expectForm(prompts: readonly ChoicePrompt[], { references }: Results): 
 /** Returns a digest of plain data; it is no protection against a forger. */
 function digestOf(value: unknown): string {
   const { next } = random(JSON.stringify(value));
-  return Array.from({ length: 4 }, () => Math.floor(next() * 2 ** 32).toString(16).padStart(8, '0')).join('');
+  return Array.from({ length: 4 }, () =>
+    Math.floor(next() * 2 ** 32)
+      .toString(16)
+      .padStart(8, '0'),
+  ).join('');
 }

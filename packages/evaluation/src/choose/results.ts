@@ -133,7 +133,9 @@ export class Results {
     prompts: readonly number[],
     clusters: readonly number[],
   ): { readonly loss: number; readonly kl: number } | undefined {
-    const losses = documentMeans(this.losses(candidate, prompts), promptsOf(clusters)).filter((one) => one !== undefined),
+    const losses = documentMeans(this.losses(candidate, prompts), promptsOf(clusters)).filter(
+        (one) => one !== undefined,
+      ),
       measured = this.measured(candidate, prompts);
     return losses.length === 0
       ? undefined

@@ -90,7 +90,8 @@ export async function runText(
             ran.add(rung);
             return outcomesOf(whole, answered, policy, candidates[ladder[rung]].budget, reading);
           },
-          (some) => sum(some.map(({ same, right = 0 }, i) => Number(!same) + (answered[i].reference.right ?? 0) - right)),
+          (some) =>
+            sum(some.map(({ same, right = 0 }, i) => Number(!same) + (answered[i].reference.right ?? 0) - right)),
         );
         for (const [rung, some] of found.entries())
           for (const [i, outcome] of some.entries())
@@ -128,7 +129,10 @@ async function asked(sequence: Sequence, { question = [] }: ChoicePrompt): Promi
   return copy;
 }
 
-const graded = (text: string, { answers, grader = 'any' }: ChoicePrompt): { readonly right?: number; readonly parsed?: boolean } => {
+const graded = (
+  text: string,
+  { answers, grader = 'any' }: ChoicePrompt,
+): { readonly right?: number; readonly parsed?: boolean } => {
   if (!answers) return {};
   const { score, parsed } = grade(text, { answers, grader });
   return { right: score, parsed };
