@@ -63,6 +63,8 @@ export interface ChoiceProgress {
 
 /** Texts that are read between two looks at the results, at most. */
 const ROUND = 4;
+/** Questions about one text that a job asks, at most. */
+const QUESTIONS = 4;
 /** Candidates that are asked the prompts that confirm. */
 const CONFIRMED = 8;
 /** Candidates that are asked first, to learn how long one takes. */
@@ -182,16 +184,16 @@ export async function choose(
   return choice();
 }
 
-/** Groups prompts that read the same tokens. */
-const textsOf = (some: readonly number[], prompts: readonly ChoicePrompt[]): readonly Text[] => [
-  ...groupBy(some, (prompt) => prompts[prompt].ids.join()).values(),
-];
+/** Groups prompts that read the same tokens, a few together, so that a job takes a bounded time. */
+const textsOf = (some: readonly number[], prompts: readonly ChoicePrompt[]): readonly Text[] =>
+  [...groupBy(some, (prompt) => prompts[prompt].ids.join()).values()].flatMap((text) => partsOf(text, QUESTIONS));
+
+const partsOf = <T>(all: readonly T[], size: number): readonly (readonly T[])[] =>
+  Array.from({ length: Math.ceil(all.length / size) }, (_, i) => all.slice(size * i, size * (i + 1)));
 
 /** Cuts texts into rounds: three at least, so that there is something to learn from, of a few texts each. */
-function roundsOf(texts: readonly Text[]): readonly (readonly Text[])[] {
-  const size = Math.min(ROUND, Math.ceil(texts.length / 3));
-  return Array.from({ length: Math.ceil(texts.length / size) }, (_, r) => texts.slice(size * r, size * (r + 1)));
-}
+const roundsOf = (texts: readonly Text[]): readonly (readonly Text[])[] =>
+  partsOf(texts, Math.min(ROUND, Math.ceil(texts.length / 3)));
 
 /** Checks what can be checked before anything runs. */
 function expectChoosable(
