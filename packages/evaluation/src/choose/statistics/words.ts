@@ -1,0 +1,25 @@
+import { evidenceLevel } from '../../evidence-level.ts';
+import { percent } from '../../numbers.ts';
+import { documentsNeeded, smallestShown } from './confirmed.ts';
+import type { ConfirmOptions, Interval } from './confirmed.ts';
+
+/** Says what a candidate lost, how sure that is, and on how much: a verdict, or a screening. */
+export function lossText({ mean, low, high, n, clusters }: Interval, { kind, level = 0.95 }: ConfirmOptions): string {
+  const points = (loss: number): string => (100 * loss).toFixed(1),
+    number = n === clusters ? documentsText(clusters) : `${n} prompts of ${documentsText(clusters)}`,
+    said = kind === 'same' ? `${points(mean)} % of answers changed` : `${points(mean)} points of the grade lost`,
+    unit = kind === 'same' ? ' %' : '';
+  return `${said} (${percent(level)} interval ${points(low)} to ${points(high)}${unit}; ${number}, a ${evidenceLevel(clusters)})`;
+}
+
+/**
+ * Says why so many documents cannot show that a candidate keeps within a loss, and how many could; undefined if they
+ * can.
+ */
+export function powerNote(documents: number, lose: number, options: ConfirmOptions): string | undefined {
+  const shown = smallestShown(documents, options);
+  if (lose >= shown) return undefined;
+  return `${documentsText(documents)} cannot show that less than ${percent(lose, 1)} is lost, at best less than ${percent(shown, 1)}: that takes ${lose > 0 ? `${documentsNeeded(lose, options)} documents without any loss` : 'more documents than there are'}.`;
+}
+
+const documentsText = (count: number): string => `${count} document${count === 1 ? '' : 's'}`;
