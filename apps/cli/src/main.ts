@@ -26,6 +26,7 @@ export const KV: CommandProgram = {
   ],
   start: START,
   commands: {
+    choose: async () => (await import('./commands/choose.ts')).chooseCommand,
     needle: async () => (await import('./commands/needle.ts')).needleCommand,
     run: async () => (await import('./commands/run.ts')).runCommand,
     chat: async () => (await import('./commands/chat.ts')).chatCommand,

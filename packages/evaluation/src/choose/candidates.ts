@@ -1,10 +1,11 @@
 import { KvError } from '@kv/core';
 import { compile } from '@kv/core/engine';
-import type { Budget, Policy } from '@kv/core';
+import type { Policy } from '@kv/core';
 import { expectLevelsFit } from '@kv/engine';
 import type { CacheForm } from '@kv/engine';
 import { catalogue, parsePolicy, policyNames, recommendedPolicies } from '@kv/policies';
 import { askFiles } from '../ask-files.ts';
+import type { FileBudget } from '../cells/types.ts';
 import type { Subject } from '../subject.ts';
 import type { Candidate } from './candidate.ts';
 import { drawnPolicies, textOf } from './draw.ts';
@@ -13,7 +14,7 @@ import { refusedBy } from './targets.ts';
 import type { Target } from './targets.ts';
 
 /** Shares of memory that are tried where the loss is given and the budget is sought. */
-export const SHARES: readonly Budget[] = ['6.25%', '12.5%', '25%', '50%'];
+export const SHARES: readonly FileBudget[] = ['6.25%', '12.5%', '25%', '50%'];
 
 export interface CandidateOptions {
   /** Tokens read of each prompt. */
@@ -21,7 +22,7 @@ export interface CandidateOptions {
   /** How the model's caches are stored. */
   readonly form: CacheForm;
   /** One, or several among which the budget is sought: what demotes slots is then also tried with all of them. */
-  readonly budgets: readonly Budget[];
+  readonly budgets: readonly FileBudget[];
   /** The engine that is to run the choice. @defaultValue 'kv' */
   readonly target?: Target | undefined;
   /** The model runs on a GPU, where no policy reads hidden states. @defaultValue false */

@@ -1,11 +1,12 @@
-import { allowanceOf, budgetText, compile, isShare } from '@kv/core/engine';
+import { allowanceOf, compile, isShare } from '@kv/core/engine';
 import { KvError } from '@kv/core';
-import type { AnySignal, Budget } from '@kv/core';
+import type { AnySignal } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import { policySizes, predictCache, slotSizes, windowOf } from '@kv/engine';
 import type { CacheForm } from '@kv/engine';
 import type { ModelConfig } from '@kv/models';
 import { policy as policyOf } from '@kv/policies';
+import type { FileBudget } from '../cells/types.ts';
 import { mean } from '../numbers.ts';
 import type { Candidate } from './candidate.ts';
 
@@ -22,7 +23,7 @@ const MOST_LENGTHS = 16;
  */
 export function priced(
   text: string,
-  given: Budget,
+  given: FileBudget,
   model: ModelConfig,
   lengths: readonly number[],
   form: CacheForm,
@@ -40,7 +41,7 @@ export function priced(
     if (each.some(({ fits }) => !fits) || !each.some(({ events }) => events)) return undefined;
     return {
       policy: text,
-      budget: typeof budget === 'object' ? budgetText(budget) : budget,
+      budget,
       share: mean(each.map(({ slots, length }) => Math.min(1, slots / length))),
       bytes: mean(each.map(({ after }) => after)),
       cost: mean(each.map(({ length }) => costOf(policy, length))),
@@ -52,8 +53,8 @@ export function priced(
 }
 
 /** Returns a share of slots as the same share of bytes; all slots stay all. */
-const ofMemory = (budget: Budget, form: CacheForm): Budget =>
-  isShare(budget) && !budget.includes('of') && budget !== '100%' ? (`${budget} of ${form}` as Budget) : budget;
+const ofMemory = (budget: FileBudget, form: CacheForm): FileBudget =>
+  isShare(budget) && !budget.includes('of') && budget !== '100%' ? (`${budget} of ${form}` as FileBudget) : budget;
 
 /** Returns the cost of an event in prefills: further passes over the prompt, and the attention of its last queries. */
 function costOf({ needs }: CompiledPolicy, length: number): number {

@@ -23,14 +23,14 @@ td:nth-child(2), th:nth-child(2) { text-align: left; } tbody th { white-space: n
 const CSP = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
 /** Facts about a choice for its report. */
-export interface ChoiceFacts {
+export interface ChoiceReportFacts {
   readonly command: string;
   /** Versions by name. */
   readonly versions: Readonly<Record<string, string>>;
 }
 
 /** Renders a choice as one HTML file without scripts or network: sentences, picture, table, and the lines that use it. */
-export function choiceReport(choice: Choice, lines: readonly UseLine[], { command, versions }: ChoiceFacts): string {
+export function choiceReport(choice: Choice, lines: readonly UseLine[], { command, versions }: ChoiceReportFacts): string {
   const [first, ...others] = choiceSentences(choice),
     about: readonly (readonly [string, string])[] = [
       ['model', choice.model],
@@ -57,7 +57,7 @@ ${chart(choice)}</section>
 ${lines.map(({ where, line, why }) => `<h3>${escapeHtml(where)}</h3>${line === undefined ? `<p>Cannot run it: ${escapeHtml(why ?? '')}.</p>` : `<pre>${escapeHtml(line)}</pre>`}`).join('\n')}</section>
 <section><h2>The best candidates</h2>
 ${table(choice)}
-<p class="key">${escapeHtml(choiceLegend)}</p></section>
+<p class="key">${escapeHtml(choiceLegend(choice))}</p></section>
 <footer>${about.map(([name, value]) => `<p>${escapeHtml(name)}: ${escapeHtml(value)}</p>`).join('')}</footer>
 </main>
 </html>

@@ -20,37 +20,30 @@ export function frontierOf<P extends Point>(points: readonly P[]): readonly P[] 
 }
 
 /** The range of an axis. */
-export interface Axis {
+interface Axis {
   readonly from: number;
   readonly to: number;
 }
 
-/**
- * Returns the ranges of the two axes: bytes from 0 to those of the full cache, or around the points where these lie
- * within a quarter of it; losses from 0, or the least below it.
- */
-export function axesOf(points: readonly Point[], full: number): { readonly bytes: Axis; readonly loss: Axis } {
-  const bytes = points.map((point) => point.bytes),
-    [least, most] = [Math.min(...bytes), Math.max(...bytes)],
-    wide = most - least > full / 4,
-    room = Math.max((most - least) / 8, full / 100),
-    losses = points.map(({ loss }) => loss),
-    lost = Math.max(0.01, ...losses);
-  return {
-    bytes: wide ? { from: 0, to: Math.max(full, most) } : { from: Math.max(0, least - room), to: most + room },
-    loss: { from: Math.min(0, ...losses), to: lost },
-  };
-}
+/** Returns the ranges of the axes: bytes from 0 to the full cache's, losses from 0, or the least below it, to the largest. */
+export const axesOf = (points: readonly Point[], full: number): { readonly bytes: Axis; readonly loss: Axis } => ({
+  bytes: { from: 0, to: Math.max(1, full, ...points.map(({ bytes }) => bytes)) },
+  loss: {
+    from: Math.min(0, ...points.map(({ loss }) => loss)),
+    to: Math.max(0.01, ...points.map(({ loss }) => loss)),
+  },
+});
 
-/** Marks of a picture, in words. */
+/** Explains the marks of a picture. */
 export const pictureLegend =
-  '# the choice   o the frontier: none keeps more in as few bytes   . other candidates';
+  '# the choice, o the frontier (nothing loses less in as few bytes), . another candidate, : several, F the full cache';
 const HEIGHT = 12;
-/** How strongly a mark shows where several points share a place. */
-const STRENGTH = [' ', '.', 'o', '#'];
+/** The marks, the weakest first: of several points in a place the strongest shows. */
+const MARKS = [' ', '.', ':', 'F', 'o', '#'];
 
 /**
- * Draws losses against bytes with characters, one point a candidate, least loss at the bottom; readable without colours.
+ * Draws losses against bytes with characters, a mark a candidate, least loss at the bottom; readable without colours.
+ *
  * @param chosen the point of the choice, one of `points`
  * @param full bytes of the full cache
  * @param width of a line in characters
@@ -61,34 +54,41 @@ export function lossPicture<P extends Point>(
 ): string {
   if (points.length === 0) return '';
   const { bytes, loss } = axesOf(points, full),
-    labels = [loss.to, (loss.to + loss.from) / 2, loss.from].map(lossLabel),
-    left = Math.max(...labels.map(({ length }) => length)) + 1,
-    columns = Math.max(10, Math.min(width, 100) - left - 2),
-    at = (value: number, { from, to }: Axis, cells: number): number =>
-      Math.min(cells - 1, Math.max(0, Math.round(((value - from) / (to - from)) * (cells - 1)))),
+    labels = new Map([
+      [0, lossLabel(loss.to)],
+      [Math.floor((HEIGHT - 1) / 2), lossLabel((loss.to + loss.from) / 2)],
+      [HEIGHT - 1, lossLabel(loss.from)],
+    ]),
+    left = Math.max(...[...labels.values()].map(({ length }) => length)),
+    columns = Math.max(8, Math.min(width, 100) - left - 2),
     rows = Array.from({ length: HEIGHT }, () => new Array<string>(columns).fill(' ')),
-    best = new Set(frontierOf(points));
-  for (const point of points) {
-    const row = rows[HEIGHT - 1 - at(point.loss, loss, HEIGHT)],
-      column = at(point.bytes, bytes, columns),
-      mark = point === chosen ? '#' : best.has(point) ? 'o' : '.';
-    if (STRENGTH.indexOf(mark) > STRENGTH.indexOf(row[column])) row[column] = mark;
-  }
-  const middle = Math.floor((HEIGHT - 1) / 2),
-    labelled = new Map([
-      [0, labels[0]],
-      [middle, labels[1]],
-      [HEIGHT - 1, labels[2]],
-    ]);
-  const lines = rows.map((row, r) => `${(labelled.get(r) ?? '').padStart(left)} |${row.join('')}`.trimEnd()),
-    ends = [bytesText(bytes.from), bytesText(bytes.to)],
-    between = `bytes of the cache`,
-    gap = columns - ends[0].length - ends[1].length - between.length,
-    scale =
-      gap < 2
-        ? `${ends[0]}${' '.repeat(Math.max(1, columns - ends[0].length - ends[1].length))}${ends[1]}`
-        : `${ends[0]}${' '.repeat(Math.floor(gap / 2))}${between}${' '.repeat(Math.ceil(gap / 2))}${ends[1]}`;
-  return ['loss', ...lines, `${' '.repeat(left)} +${'-'.repeat(columns)}`, `${' '.repeat(left + 2)}${scale}`].join('\n');
+    best = new Set<Point>(frontierOf(points));
+  const put = (point: Point, mark: string): void => {
+    const row = rows[HEIGHT - 1 - placeOf(point.loss, loss, HEIGHT)],
+      at = placeOf(point.bytes, bytes, columns),
+      shown = mark === '.' && row[at] === '.' ? ':' : mark;
+    if (MARKS.indexOf(shown) > MARKS.indexOf(row[at])) row[at] = shown;
+  };
+  put({ bytes: full, loss: 0 }, 'F');
+  for (const point of points) put(point, point === chosen ? '#' : best.has(point) ? 'o' : '.');
+  return [
+    'loss',
+    ...rows.map((row, r) => `${(labels.get(r) ?? '').padStart(left)} |${row.join('')}`.trimEnd()),
+    `${' '.repeat(left)} +${'-'.repeat(columns)}`,
+    `${' '.repeat(left + 2)}${spread(['0', 'bytes of the cache', bytesText(bytes.to)], columns)}`,
+  ].join('\n');
+}
+
+/** Returns the cell of a value on an axis of so many cells. */
+const placeOf = (value: number, { from, to }: Axis, cells: number): number =>
+  Math.min(cells - 1, Math.max(0, Math.round(((value - from) / (to - from)) * (cells - 1))));
+
+/** Spreads three words over a line; the middle one goes where there is no room. */
+function spread([first, middle, last]: readonly [string, string, string], width: number): string {
+  const gap = width - first.length - middle.length - last.length;
+  return gap < 2
+    ? `${first}${' '.repeat(Math.max(1, width - first.length - last.length))}${last}`
+    : `${first}${' '.repeat(Math.floor(gap / 2))}${middle}${' '.repeat(Math.ceil(gap / 2))}${last}`;
 }
 
 /** Returns a loss as percent, short. */
