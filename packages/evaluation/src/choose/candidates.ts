@@ -45,22 +45,20 @@ const PATIENCE = 2000;
 
 /**
  * Returns the candidates of a choice, each at every budget that it fits: first the recommended policies and every method
- * and scorer of the catalogue with its defaults, then policies drawn from the algebra; of these, what takes further passes
- * over the prompt comes last. Policies that the engine or the model cannot run, and those that evict nothing, are left out;
- * the full cache is what all are compared with.
+ * and scorer of the catalogue with its defaults, then policies drawn from the algebra. Policies that the engine or the
+ * model cannot run, and those that evict nothing, are left out; the full cache is what all are compared with.
  */
 export async function candidatesOf(
   { config, sidecar }: Pick<Subject, 'config' | 'sidecar'>,
   { lengths, form, budgets, target = 'kv', device = false, seed = 0, most = 96 }: CandidateOptions,
 ): Promise<Candidates> {
-  const candidates: Candidate[] = [],
+  const found: Found[] = [],
     left: { policy: string; why: string }[] = [],
     seen = new Set<string>();
-  let policies = 0;
   /** Adds a policy at every budget; returns why it is left out, undefined if it is not or is known. */
   async function add(text: string): Promise<string | undefined> {
     const policy = parsePolicy(text),
-      { label, levels } = compile(policy);
+      { label, levels, needs } = compile(policy);
     if (seen.has(label)) return undefined;
     seen.add(label);
     const why = await unfit(policy);
@@ -69,8 +67,7 @@ export async function candidatesOf(
       (budget) => priced(text, budget, config, lengths, form) ?? [],
     );
     if (at.length === 0) return 'it forces more slots than any of these budgets has';
-    policies++;
-    candidates.push(...at);
+    found.push({ at, reads: needs.map(({ id }) => id).join() });
     return undefined;
   }
   async function unfit(policy: Policy): Promise<string | undefined> {
@@ -91,22 +88,41 @@ export async function candidatesOf(
     return refusedBy(target, compiled);
   }
 
-  const usual = [...recommendedPolicies.map(({ policy }) => policy), ...policyNames];
-  for (const policy of usual) {
-    const why = policies < most && !RANDOM.has(policy) ? await add(policy) : undefined;
+  for (const policy of [...RECOMMENDED, ...policyNames]) {
+    const why = found.length < most && !RANDOM.has(policy) ? await add(policy) : undefined;
     if (why !== undefined) left.push({ policy, why });
   }
   let idle = 0;
   for (const text of drawnPolicies(catalogue, seed)) {
-    if (policies >= most || idle++ >= PATIENCE) break;
-    const before = policies;
+    if (found.length >= most || idle++ >= PATIENCE) break;
+    const before = found.length;
     await add(text);
-    if (policies > before) idle = 0;
+    if (found.length > before) idle = 0;
   }
-  // what takes further passes over the prompts comes last, and is asked if there is time
-  const passes = ({ cost }: Candidate): number => Math.floor(cost);
-  return { candidates: candidates.sort((a, b) => passes(a) - passes(b)), left };
+  return { candidates: inOrder(found), left };
 }
 
+/** A policy at every budget that it fits, and the names of the signals that it reads. */
+interface Found {
+  readonly at: readonly Candidate[];
+  readonly reads: string;
+}
+
+/**
+ * Returns candidates in the order in which they are asked, so that a choice that runs out of time has seen the widest
+ * part: the recommended ones, then in turns one of those that read the same signals, and last what takes further passes
+ * over the prompts.
+ */
+function inOrder(found: readonly Found[]): readonly Candidate[] {
+  const turns = new Map<string, number>(),
+    ranked = found.map(({ at, reads }) => {
+      const turn = turns.get(reads) ?? 0;
+      turns.set(reads, turn + 1);
+      return { at, passes: Math.floor(at[0].cost), turn: RECOMMENDED.has(at[0].policy) ? -1 : turn };
+    });
+  return ranked.sort((a, b) => a.passes - b.passes || a.turn - b.turn).flatMap(({ at }) => at);
+}
+
+const RECOMMENDED: ReadonlySet<string> = new Set(recommendedPolicies.map(({ policy }) => policy));
 /** A yardstick, not a choice. */
 const RANDOM: ReadonlySet<string> = new Set(['random']);

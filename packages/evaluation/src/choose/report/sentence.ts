@@ -51,8 +51,8 @@ function power({ goal, kind, level }: Choice, { confirmed }: ChoiceRow): readonl
   return [powerNote(confirmed.clusters, goal.lose, { kind, level }) ?? []].flat();
 }
 
-function ties({ chosen, tied, rows }: Choice): readonly string[] {
-  if (chosen === undefined || tied.length === 0) return [];
+function ties({ goal, chosen, tied, rows }: Choice): readonly string[] {
+  if ('lose' in goal || chosen === undefined || tied.length === 0) return [];
   const compared = rows.filter(({ confirmed }) => confirmed).length - 1,
     others = tied.map((at) => wayText(rows[at]));
   if (compared > 0 && tied.length >= compared)
