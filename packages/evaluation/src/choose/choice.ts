@@ -2,9 +2,10 @@ import type { CacheForm } from '@kv/engine';
 import type { FileBudget } from '../cells/types.ts';
 import { evidenceLevel } from '../evidence-level.ts';
 import { mean } from '../numbers.ts';
-import type { Candidate, Outcome } from './candidate.ts';
+import type { Candidate } from './candidate.ts';
 import type { ChoicePrompt } from './prompts.ts';
 import type { Results } from './results.ts';
+import { clustersOf } from './split.ts';
 import type { ChoiceSplit } from './split.ts';
 import { confirmed, tied } from './statistics/confirmed.ts';
 import type { Interval } from './statistics/confirmed.ts';
@@ -108,9 +109,6 @@ interface Standing {
   readonly known: boolean;
 }
 
-const outcomesOn = (results: Results, candidate: number, prompts: readonly number[]): readonly Outcome[] =>
-  prompts.flatMap((prompt) => results.outcomes[candidate][prompt] ?? []);
-const ran = (outcomes: readonly Outcome[]): readonly Outcome[] => outcomes.filter(({ inferred }) => !inferred);
 const meanOf = <T>(some: readonly T[], of: (one: T) => number): number | undefined =>
   some.length === 0 ? undefined : mean(some.map(of));
 
@@ -118,19 +116,17 @@ const meanOf = <T>(some: readonly T[], of: (one: T) => number): number | undefin
  * Puts candidates in the order of the goal, by the prompts that choose: by loss, or, of those that keep a loss, by bytes.
  * Candidates that were asked less than half as often as the others come later, and what was never asked last.
  */
-export function ranked({ candidates, split, goal }: ChoiceFacts, results: Results): readonly Standing[] {
-  const { choosing } = split,
-    most = Math.max(...candidates.map((_, c) => outcomesOn(results, c, choosing).length)),
-    keeps = 'lose' in goal ? goal.lose : -1;
+export function ranked({ candidates, split: { choosing }, goal, prompts }: ChoiceFacts, results: Results): readonly Standing[] {
+  const clusters = clustersOf(choosing, prompts),
+    counts = results.outcomes.map((some) => choosing.filter((prompt) => some[prompt]).length),
+    most = Math.max(...counts),
+    keeps = 'lose' in goal ? goal.lose : -Infinity;
   const standings = candidates.map(({ bytes }, candidate): Standing => {
-    const all = outcomesOn(results, candidate, choosing),
-      losses = results.losses(candidate, choosing).filter((loss) => loss !== undefined);
+    const { loss, kl } = results.meanLoss(candidate, choosing, clusters) ?? { loss: Infinity, kl: Infinity };
     return {
-      candidate,
-      loss: losses.length === 0 ? Infinity : mean(losses),
-      kl: meanOf(ran(all), ({ kl }) => kl) ?? Infinity,
-      bytes: meanOf(ran(all), (one) => one.bytes) ?? bytes,
-      known: all.length > 0 && all.length >= most / 2,
+      ...{ candidate, loss, kl },
+      bytes: meanOf(results.measured(candidate, choosing), (one) => one.bytes) ?? bytes,
+      known: loss < Infinity && counts[candidate] >= most / 2,
     };
   });
   const kept = ({ known, loss }: Standing): boolean => known && loss <= keeps;
@@ -152,21 +148,19 @@ export function choiceOf(
   const { model, engine, seed, goal, level, prompts, candidates, split } = facts,
     { kind } = results,
     standings = ranked(facts, results),
-    documents = [...new Set(prompts.map(({ document }) => document))],
-    clusters = (some: readonly number[]): readonly number[] =>
-      some.map((prompt) => documents.indexOf(prompts[prompt].document)),
     asked = split.confirming.filter((prompt) => results.outcomes.some((of) => of[prompt])),
     known = results.references.filter((one) => one !== undefined);
   const intervalOn = (candidate: number, side: readonly number[]): Interval | undefined => {
     const there = side.filter((prompt) => results.outcomes[candidate][prompt]),
       losses = results.losses(candidate, there, kind).filter((loss) => loss !== undefined);
-    return losses.length === 0 ? undefined : confirmed(losses, clusters(there), { kind, level });
+    return losses.length === 0 ? undefined : confirmed(losses, clustersOf(there, prompts), { kind, level });
   };
   const rows = standings.map(({ candidate, bytes }): ChoiceRow => {
     const loss = intervalOn(candidate, split.choosing),
       later = intervalOn(candidate, split.confirming),
-      outcomes = outcomesOn(results, candidate, later ? split.confirming : split.choosing),
-      measured = ran(outcomes),
+      side = later ? split.confirming : split.choosing,
+      outcomes = side.flatMap((prompt) => results.outcomes[candidate][prompt] ?? []),
+      measured = results.measured(candidate, side),
       [kl, ms] = [meanOf(measured, (one) => one.kl), meanOf(measured, (one) => one.ms)],
       same = meanOf(outcomes, (one) => Number(one.same)),
       right = meanOf(
@@ -199,7 +193,7 @@ export function choiceOf(
     prompts: {
       choosing: split.choosing.length,
       confirming: split.confirming.length,
-      documents: documents.length,
+      documents: new Set(prompts.map(({ document }) => document)).size,
       tokens: mean(prompts.map(({ ids }) => ids.length)),
       answers: prompts.every(({ answers }) => answers !== undefined),
       question: prompts.some(({ question }) => question !== undefined) ? 'after' : 'inside',
@@ -216,13 +210,13 @@ export function choiceOf(
         ? []
         : tied(
             confirmedRows.map((row) => results.losses(standings[row].candidate, told, kind).map((loss) => loss ?? 0)), // all are known
-            clusters(told),
+            clustersOf(told, prompts),
             0,
             { kind, level },
           ).map((i) => confirmedRows[i]),
     ...(told.length > 0 && { failures: failuresOf(results, first.candidate, told, kind) }),
     left: rows.filter(({ prompts: n, refused }) => n === 0 && refused === undefined).length,
-    evidence: evidenceLevel(new Set(clusters(told)).size),
+    evidence: evidenceLevel(new Set(clustersOf(told, prompts)).size),
     done,
     seconds,
   };

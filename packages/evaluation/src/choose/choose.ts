@@ -16,7 +16,7 @@ import { Results } from './results.ts';
 import type { ChoiceState } from './results.ts';
 import { inThisThread, runAll } from './runners.ts';
 import type { ChoiceJob, ChoiceResult, ChoiceWork } from './run-text.ts';
-import { splitPrompts } from './split.ts';
+import { clustersOf, splitPrompts } from './split.ts';
 
 /** Options of `choose`. */
 export interface ChooseOptions {
@@ -118,14 +118,17 @@ export async function choose(
       .filter(({ loss }) => loss < Infinity)
       .slice(0, CONFIRMED)
       .map(({ candidate }) => [candidate]);
-  const confirmSeconds = (): number => Math.min(predicted(confirming.flat().length, finalists()), 30 * minutes);
+  const isRead = ([first]: Text): boolean => results.references[first] !== undefined,
+    unread = (some: readonly (readonly Text[])[]): number => some.flat().filter((text) => !isRead(text)).length,
+    confirmSeconds = (): number => Math.min(predicted(unread(confirming), finalists()), 30 * minutes);
   const choice = (): Choice => choiceOf(facts, results, { alive: new Set(ladders.flat()), done, seconds: seconds() });
-  const report = (): void => {
-    const isRead = ([first]: Text): boolean => results.references[first] !== undefined,
-      rest = choosing.flat().filter((text) => !isRead(text)).length;
+  const report = (): void =>
     options.onProgress?.({
       ...{ phase, done: texts.filter(isRead).length, total: texts.length },
-      secondsLeft: Math.max(0, Math.min(left(), predicted(rest, ladders) + confirmSeconds())),
+      secondsLeft: Math.max(
+        0,
+        Math.min(left(), (phase === 'choosing' ? predicted(unread(choosing), ladders) : 0) + confirmSeconds()),
+      ),
       get choice() {
         return choice();
       },
@@ -133,8 +136,7 @@ export async function choose(
         return results.state(of);
       },
     });
-  };
-  const runners = Array.from({ length: size }, () => (options.start ?? inThisThread(model, options.names))(work));
+  const runners = Array.from({ length: Math.min(size, texts.length) }, () => (options.start ?? inThisThread(model, options.names))(work));
   const ask = (some: readonly Text[], asked: readonly Ladder[]): Promise<void> => {
     const jobs = some
       .map((text) => ({ prompts: text, ladders: asked.filter((ladder) => !results.has(text, ladder)) }))
@@ -145,18 +147,23 @@ export async function choose(
     });
   };
 
+  const look = (seen: readonly Text[]): void => {
+    ladders = stillIn(ladders, results, seen.flat(), clustersOf(seen.flat(), prompts), goal, level);
+  };
+
   try {
-    await ask(choosing[0].slice(0, 1), ladders.slice(0, FIRST).map(middleOf));
+    const pace = choosing[0].slice(0, 1);
+    await ask(pace, ladders.slice(0, FIRST).map(middleOf));
+    look(pace);
     for (const [r, round] of choosing.entries()) {
       const atMiddle = choosing.length > 1 && r < choosing.length / 3,
         rungs = (some: readonly Ladder[]): readonly Ladder[] => (atMiddle ? some.map(middleOf) : some),
         time = (left() - confirmSeconds()) / (r === choosing.length - 1 ? 1 : 2);
-      if (r > 0 && time <= 0) break;
+      if (ladders.length === 0 || (r > 0 && time <= 0)) break;
       ladders = affordable(ladders, time, (some) => predicted(round.length, rungs(some)));
       await ask(round, rungs(ladders));
       expectForm(prompts, results);
-      const seen = choosing.slice(0, r + 1).flat(2);
-      ladders = stillIn(ladders, results, seen, clustersOf(seen, prompts), goal, level);
+      look(choosing.slice(0, r + 1).flat());
     }
     phase = 'confirming';
     const asked = finalists();
@@ -224,13 +231,6 @@ function expectForm(prompts: readonly ChoicePrompt[], { references }: Results): 
     'prompts',
     `expected answers that the grader ${graders} can read, got none in ${asked.length} of the full cache: name another grader or allow longer answers`,
   );
-}
-
-/** Returns the document of each prompt, as a number. */
-function clustersOf(some: readonly number[], prompts: readonly ChoicePrompt[]): readonly number[] {
-  const documents = [...new Set(some.map((prompt) => prompts[prompt].document))],
-    numbers = new Map(documents.map((document, i) => [document, i]));
-  return some.map((prompt) => numbers.get(prompts[prompt].document) ?? 0);
 }
 
 /** Returns a digest of plain data; it is no protection against a forger. */

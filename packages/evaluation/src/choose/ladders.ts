@@ -60,21 +60,17 @@ export function stillIn(
     const rest = ladder.slice(ladder.findLastIndex((i) => out.has(i)) + 1);
     return rest.length > 0 ? [rest] : [];
   });
-  const scores = new Map(left.map((ladder) => [ladder, scoreOf(ladder, results, prompts)]));
+  const scores = new Map(left.map((ladder) => [ladder, scoreOf(ladder)]));
   return left.toSorted((a, b) => {
     const [x, y] = [scores.get(a)!, scores.get(b)!]; // each has one
     return x.loss - y.loss || x.kl - y.kl;
   });
-}
 
-/** Returns the mean loss and divergence of a ladder's candidates on the prompts that they were asked. */
-function scoreOf(ladder: Ladder, results: Results, prompts: readonly number[]): { readonly loss: number; readonly kl: number } {
-  const each = ladder.flatMap((i) => {
-    const losses = results.losses(i, prompts).filter((loss) => loss !== undefined),
-      kl = prompts.flatMap((prompt) => results.outcomes[i][prompt]?.kl ?? []);
-    return losses.length > 0 ? [{ loss: mean(losses), kl: mean(kl) }] : [];
-  });
-  return each.length === 0
-    ? { loss: Number.MAX_VALUE, kl: 0 }
-    : { loss: mean(each.map(({ loss }) => loss)), kl: mean(each.map(({ kl }) => kl)) };
+  /** Means over what was asked of a ladder; what was not asked comes last. */
+  function scoreOf(ladder: Ladder): { readonly loss: number; readonly kl: number } {
+    const each = ladder.flatMap((i) => results.meanLoss(i, prompts, clusters) ?? []);
+    return each.length === 0
+      ? { loss: Number.MAX_VALUE, kl: 0 }
+      : { loss: mean(each.map(({ loss }) => loss)), kl: mean(each.map(({ kl }) => Math.min(kl, Number.MAX_VALUE))) };
+  }
 }

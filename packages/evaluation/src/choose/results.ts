@@ -3,8 +3,10 @@ import { formNames } from '@kv/core/engine';
 import type { CacheForm } from '@kv/engine';
 import Type from 'typebox';
 import { checkShape } from '../files/check-shape.ts';
+import { mean } from '../numbers.ts';
 import type { Candidate, Outcome, Reference } from './candidate.ts';
 import type { ChoiceResult, ChoiceWork } from './run-text.ts';
+import { documentMeans, promptsOf } from './statistics/losses.ts';
 import type { LossKind } from './statistics/losses.ts';
 
 const whole = Type.Integer({ minimum: 0, maximum: 2 ** 40 }),
@@ -120,6 +122,27 @@ export class Results {
       if (!outcome || !reference) return undefined;
       return kind === 'same' ? Number(!outcome.same) : (reference.right ?? 0) - (outcome.right ?? 0);
     });
+  }
+
+  /**
+   * Returns a candidate's mean loss over the documents of which it was asked all of these prompts, and its mean
+   * divergence; undefined if there is none.
+   */
+  meanLoss(
+    candidate: number,
+    prompts: readonly number[],
+    clusters: readonly number[],
+  ): { readonly loss: number; readonly kl: number } | undefined {
+    const losses = documentMeans(this.losses(candidate, prompts), promptsOf(clusters)).filter((one) => one !== undefined),
+      measured = this.measured(candidate, prompts);
+    return losses.length === 0
+      ? undefined
+      : { loss: mean(losses), kl: measured.length === 0 ? Infinity : mean(measured.map(({ kl }) => kl)) };
+  }
+
+  /** Returns what a candidate did on those of these prompts on which it was run. */
+  measured(candidate: number, prompts: readonly number[]): readonly Outcome[] {
+    return prompts.flatMap((prompt) => this.outcomes[candidate][prompt] ?? []).filter(({ inferred }) => !inferred);
   }
 
   /** Returns all of it as plain data. @param of digest of what it is of */

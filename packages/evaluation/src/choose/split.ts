@@ -1,4 +1,7 @@
 import { random } from '@kv/tasks';
+import type { ChoicePrompt } from './prompts.ts';
+
+type InDocument = Pick<ChoicePrompt, 'document'>;
 
 /** Prompts by their number: those that choose, and those that confirm, which have no say in the choice. */
 export interface ChoiceSplit {
@@ -10,7 +13,7 @@ export interface ChoiceSplit {
  * Splits prompts by their documents, so that two questions about one text are never on both sides. Documents are put in
  * the order of a digest of seed and name; the first half, rounded up, chooses.
  */
-export function splitPrompts(prompts: readonly { readonly document: string }[], seed: number | string): ChoiceSplit {
+export function splitPrompts(prompts: readonly InDocument[], seed: number | string): ChoiceSplit {
   const documents = [...new Set(prompts.map(({ document }) => document))],
     ranked = documents
       .map((document) => ({ document, rank: random(`${seed}/${document}`).next() }))
@@ -20,4 +23,14 @@ export function splitPrompts(prompts: readonly { readonly document: string }[], 
     of = (some: readonly string[]): readonly number[] =>
       some.flatMap((document) => prompts.flatMap((prompt, i) => (prompt.document === document ? [i] : [])));
   return { choosing: of(ranked.slice(0, half)), confirming: of(ranked.slice(half)) };
+}
+
+/** Returns the document of each of some prompts, as a number. */
+export function clustersOf(some: readonly number[], prompts: readonly InDocument[]): readonly number[] {
+  const numbers = new Map<string, number>();
+  for (const prompt of some) {
+    const { document } = prompts[prompt];
+    if (!numbers.has(document)) numbers.set(document, numbers.size);
+  }
+  return some.map((prompt) => numbers.get(prompts[prompt].document) ?? 0);
 }

@@ -58,7 +58,14 @@ export function confirmed(
   return {
     mean: mean(means),
     low: unscaled(leastMean(shares, tail), kind),
-    high: unscaled(1 - leastMean(shares.map((x) => 1 - x), tail), kind),
+    high: unscaled(
+      1 -
+        leastMean(
+          shares.map((x) => 1 - x),
+          tail,
+        ),
+      kind,
+    ),
     ...counts,
   };
 }
@@ -80,7 +87,7 @@ const leastMean = (values: readonly number[], tail: number): number =>
   excludedUpTo((place) => stake(values, place) >= 1 / tail);
 /** Returns Clopper and Pearson's lower end: the largest share under which so many of n, or more, have probability `tail`. */
 const leastShare = (lost: number, n: number, tail: number): number =>
-  lost === 0 ? 0 : excludedUpTo((share) => atLeast(lost, n, share) - 0.01 <= tail);
+  lost === 0 ? 0 : excludedUpTo((share) => atLeast(lost, n, share) <= tail);
 /** Returns the probability of at least `least` of n. In logarithms: the terms at both ends may be too small. */
 function atLeast(least: number, n: number, share: number): number {
   let log = n * Math.log1p(-share),
@@ -115,12 +122,8 @@ export function tied(
 }
 
 /** Returns the smallest loss that so many documents, of which none loses anything, rule out. */
-export const smallestShown = (documents: number, { kind, level }: ConfirmOptions): number =>
-  confirmed(
-    Array.from({ length: documents }, () => 0),
-    [...Array(documents).keys()],
-    { kind, level },
-  ).high;
+export const smallestShown = (documents: number, options: ConfirmOptions): number =>
+  confirmed(new Array<number>(documents).fill(0), [...Array(documents).keys()], options).high;
 
 /**
  * Returns the number of documents that it takes to rule out a loss, if none of them loses anything.

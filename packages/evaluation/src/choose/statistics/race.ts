@@ -57,7 +57,13 @@ export function race(
             scaled(tolerance, kind),
           ) >= enough,
     dropped = all.filter(shown);
-  return { alive: ranked(all.filter((c) => !dropped.includes(c), means), means), dropped };
+  return {
+    alive: ranked(
+      all.filter((c) => !dropped.includes(c), means),
+      means,
+    ),
+    dropped,
+  };
 }
 
 const run = (means: Means): readonly number[] => means.filter((loss) => loss !== undefined);
@@ -80,7 +86,9 @@ export function pairs(a: Means, b: Means): readonly number[] {
     if (x === undefined || y === undefined) continue;
     // sums of fractions may leave the bounds by a rounding error
     if (Math.abs(x - y) > 1 + 1e-9)
-      throw new RangeError(`race: expected losses of two candidates on a document to differ by 1 at most, got ${x} and ${y}`);
+      throw new RangeError(
+        `race: expected losses of two candidates on a document to differ by 1 at most, got ${x} and ${y}`,
+      );
     differences.push(Math.min(1, Math.max(0, (x - y + 1) / 2)));
   }
   return differences;
