@@ -1,7 +1,7 @@
-import { KvError } from '@kv/core';
+import { KvError, slotsOf } from '@kv/core';
 import { compile } from '@kv/core/engine';
 import type { Policy } from '@kv/core';
-import { expectLevelsFit } from '@kv/engine';
+import { expectLevelsFit, slotSizes } from '@kv/engine';
 import type { CacheForm } from '@kv/engine';
 import { catalogue, parsePolicy, policyNames, recommendedPolicies } from '@kv/policies';
 import { askFiles } from '../ask-files.ts';
@@ -52,6 +52,7 @@ export async function candidatesOf(
   { config, sidecar }: Pick<Subject, 'config' | 'sidecar'>,
   { lengths, form, budgets, target = 'kv', device = false, seed = 0, most = 96 }: CandidateOptions,
 ): Promise<Candidates> {
+  for (const budget of budgets) slotsOf(budget, Math.min(...lengths), slotSizes(config, form));
   const found: Found[] = [],
     left: { policy: string; why: string }[] = [],
     seen = new Set<string>();
@@ -94,7 +95,7 @@ export async function candidatesOf(
   }
   let idle = 0;
   for (const text of drawnPolicies(catalogue, seed)) {
-    if (found.length >= most || idle++ >= PATIENCE) break;
+    if (found.length === 0 || found.length >= most || idle++ >= PATIENCE) break;
     const before = found.length;
     await add(text);
     if (found.length > before) idle = 0;
