@@ -8,7 +8,7 @@ import { heldOutBook, random } from '@kv/tasks';
 import { build } from 'esbuild';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { choose, splitPrompts } from '../src/choose.ts';
+import { candidatesOf, choose, splitPrompts } from '../src/choose.ts';
 import type {
   Candidate,
   ChoiceJob,
@@ -35,7 +35,8 @@ describe('candidates on one prefill', () => {
   it('keep and predict what they do on a prefill of their own', async () => {
     const ids = book.slice(0, 120),
       next = book.slice(120, 123),
-      names = inTurn(policyNames, 4);
+      drawn = await candidatesOf(model, { lengths: [120], form: 'f32', budgets: ['25%'] }),
+      names = inTurn([...new Set([...policyNames, ...drawn.candidates.map(({ policy }) => policy)])], 10);
     const policies = names.map((name) => parsePolicy(name)),
       shared = policies.filter((policy) => sharesPrefill(compile(policy))),
       whole = new Sequence(model);

@@ -138,9 +138,7 @@ export async function choose(
         return results.state(of);
       },
     });
-  const runners = Array.from({ length: Math.min(size, texts.length) }, () =>
-    (options.start ?? inThisThread(model, options.names))(work),
-  );
+  const runners: Runner<ChoiceJob, ChoiceResult>[] = [];
   const ask = (some: readonly Text[], asked: readonly Ladder[]): Promise<void> => {
     const jobs = some
       .map((text) => ({ prompts: text, ladders: asked.filter((ladder) => !results.has(text, ladder)) }))
@@ -156,6 +154,8 @@ export async function choose(
   };
 
   try {
+    const start = options.start ?? inThisThread(model, options.names);
+    while (runners.length < Math.min(size, texts.length)) runners.push(start(work));
     const pace = choosing[0].slice(0, 1);
     await ask(pace, ladders.slice(0, FIRST).map(middleOf));
     look(pace);
