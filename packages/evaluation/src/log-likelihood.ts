@@ -10,18 +10,30 @@ export interface NextToken {
   divergence(other: Float32Array): number;
 }
 
+/** Tokens below this probability count as one, which can only lower a divergence, and holds few numbers a row. */
+const LEAST = 1e-6;
+
 /** Reads a row of logits as the distribution of the next token. */
 export function nextToken(logits: Float32Array): NextToken {
-  const nats = logNorm(logits),
-    p = Float64Array.from(logits, (x) => Math.exp(x - nats));
-  let negativeEntropy = 0;
-  for (let i = 0; i < p.length; i++) negativeEntropy += p[i] * (logits[i] - nats);
+  const norm = logNorm(logits),
+    least = norm + Math.log(LEAST),
+    tokens: number[] = [];
+  for (let id = 0; id < logits.length; id++) if (logits[id] >= least) tokens.push(id);
+  const nats = tokens.map((id) => norm - logits[id]);
   return {
     likeliest: greedy(logits),
     divergence(other) {
-      let cross = 0;
-      for (let i = 0; i < p.length; i++) cross += p[i] * other[i];
-      return Math.max(0, negativeEntropy - cross + logNorm(other)); // rounding may leave a little below 0
+      const otherNorm = logNorm(other);
+      let [sum, rest, otherRest] = [0, 1, 1];
+      for (let i = 0; i < tokens.length; i++) {
+        const p = Math.exp(-nats[i]),
+          otherNats = otherNorm - other[tokens[i]];
+        sum += p * (otherNats - nats[i]);
+        rest -= p;
+        otherRest -= Math.exp(-otherNats);
+      }
+      const [r, q] = [rest, otherRest].map((x) => Math.max(x, 1e-12)); // rounding may leave less than nothing
+      return Math.max(0, sum + r * Math.log(r / q));
     },
   };
 }

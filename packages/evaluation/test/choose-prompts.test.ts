@@ -7,7 +7,7 @@ import { readPrompts, splitPrompts } from '../src/choose.ts';
 import type { ReadPromptsOptions } from '../src/choose.ts';
 
 const TEMPLATE =
-  "{% for m in messages %}[{{ m.role }}] {{ m.content | trim }}\n{% endfor %}{% if add_generation_prompt %}[assistant] {% endif %}";
+  '{% for m in messages %}[{{ m.role }}] {{ m.content | trim }}\n{% endfor %}{% if add_generation_prompt %}[assistant] {% endif %}';
 let plain: Model, chat: Model;
 beforeAll(async () => {
   [plain, chat] = await Promise.all([loadModel('embedded'), loadModel('embedded', { chatTemplate: TEMPLATE })]);
@@ -56,7 +56,13 @@ describe('prompts are read', () => {
     expect([text(turn.ids), text(turn.question)]).toEqual(['[user] A door. ', 'Which door?\n[assistant] ']);
     const messages = [
       { role: 'system', content: 'Be brief.' },
-      { role: 'user', content: [{ type: 'text', text: 'Which' }, { type: 'text', text: ' door?' }] },
+      {
+        role: 'user',
+        content: [
+          { type: 'text', text: 'Which' },
+          { type: 'text', text: ' door?' },
+        ],
+      },
     ];
     const [asked, again] = read(
       [{ messages }, { messages: [...messages, { role: 'assistant', content: 'The blue one.' }], answer: 'blue' }],
@@ -71,30 +77,57 @@ describe('prompts are read', () => {
       { length } = plain.tokenizer.encode(whole, { special: false }).ids,
       parts = readPrompts([{ name: 'a.txt', text: whole }], plain, { textTokens: 40 });
     expect(parts).toHaveLength(Math.round(length / 40));
-    expect(whole.startsWith(parts.slice(0, -1).map(({ ids }) => text(ids)).join(''))).toBe(true);
+    expect(
+      whole.startsWith(
+        parts
+          .slice(0, -1)
+          .map(({ ids }) => text(ids))
+          .join(''),
+      ),
+    ).toBe(true);
     expect(new Set(parts.map(({ document }) => document)).size).toBe(parts.length);
     expect(readPrompts([{ name: 'a.txt', text: whole }], plain)).toHaveLength(1);
   });
   it.each<[unknown, string]>([
     [{ prompt: 3 }, 'p.jsonl, line 1: prompt must be a string, got 3'],
-    [{ question: 'x' }, 'p.jsonl, line 1: expected a prompt, a context with a question, or messages, got the fields question'],
+    [
+      { question: 'x' },
+      'p.jsonl, line 1: expected a prompt, a context with a question, or messages, got the fields question',
+    ],
     [7, 'p.jsonl, line 1: expected a prompt, a context with a question, or messages, got no fields'],
     [{ prompt: ' ' }, 'p.jsonl, line 1: expected a prompt with text, got an empty one'],
     [{ prompt: 'x', answer: ' ' }, 'p.jsonl, line 1: expected answers with text, got an empty one'],
     [{ prompt: 'x', grader: 'exakt', answer: 'y' }, 'p.jsonl, line 1: grader must be one of'],
     [{ context: 'x', question: 'y', questions: ['z'] }, 'p.jsonl, line 1: expected question or questions, got both'],
-    [{ context: 'x', questions: ['y'], answers: ['a', 'b'] }, 'p.jsonl, line 1: expected answers to 1 questions, got 2'],
-    [{ messages: [{ role: 'user', content: 'x' }] }, 'p.jsonl, line 1: expected a model with a chat template for messages'],
+    [
+      { context: 'x', questions: ['y'], answers: ['a', 'b'] },
+      'p.jsonl, line 1: expected answers to 1 questions, got 2',
+    ],
+    [
+      { messages: [{ role: 'user', content: 'x' }] },
+      'p.jsonl, line 1: expected a model with a chat template for messages',
+    ],
   ])('%j is refused', (row, message) => {
     expect(() => read([row])).toThrow(message);
   });
   it('broken JSON is refused with its line, and so is too much', () => {
-    expect(() => readPrompts([{ name: 'p.jsonl', text: '{"prompt":"x"}\n{"prompt":' }], plain)).toThrow('p.jsonl, line 2');
+    expect(() => readPrompts([{ name: 'p.jsonl', text: '{"prompt":"x"}\n{"prompt":' }], plain)).toThrow(
+      'p.jsonl, line 2',
+    );
     expect(() => readPrompts([{ name: 'p.jsonl', text: ' \n' }], plain)).toThrow('expected prompts, got an empty file');
     expect(() => read(Array.from({ length: 1001 }, () => ({ prompt: 'x' })))).toThrow('at most 1000 prompts');
   });
   it('any JSON is read or refused in one sentence', () => {
-    const field = fc.constantFrom('prompt', 'context', 'question', 'questions', 'messages', 'answer', 'answers', 'grader');
+    const field = fc.constantFrom(
+      'prompt',
+      'context',
+      'question',
+      'questions',
+      'messages',
+      'answer',
+      'answers',
+      'grader',
+    );
     fc.assert(
       fc.property(fc.array(fc.dictionary(field, fc.jsonValue({ maxDepth: 2 })), { maxLength: 3 }), (rows) => {
         try {
@@ -114,10 +147,16 @@ describe('prompts are split', () => {
     fc.assert(
       fc.property(documents, fc.integer(), (names, seed) => {
         const of = (some: readonly number[]) => new Set(some.map((i) => names[i])),
-          { choosing, confirming } = splitPrompts(names.map((document) => ({ document })), seed),
+          { choosing, confirming } = splitPrompts(
+            names.map((document) => ({ document })),
+            seed,
+          ),
           [a, b] = [of(choosing), of(confirming)],
           back = names.toReversed(),
-          turned = splitPrompts(back.map((document) => ({ document })), seed);
+          turned = splitPrompts(
+            back.map((document) => ({ document })),
+            seed,
+          );
         expect([...choosing, ...confirming].toSorted((x, y) => x - y)).toEqual([...names.keys()]);
         expect([...a].filter((document) => b.has(document))).toEqual([]);
         expect(a.size - b.size).toBeLessThanOrEqual(1);

@@ -8,8 +8,16 @@ import { heldOutBook, random } from '@kv/tasks';
 import { build } from 'esbuild';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { choose, splitPrompts } from '../src/choose.ts';
-import type { Candidate, ChoiceJob, ChoicePrompt, ChoiceResult, ChoiceWork, ChooseOptions, Outcome } from '../src/choose.ts';
+import { candidatesOf, choose, splitPrompts } from '../src/choose.ts';
+import type {
+  Candidate,
+  ChoiceJob,
+  ChoicePrompt,
+  ChoiceResult,
+  ChoiceWork,
+  ChooseOptions,
+  Outcome,
+} from '../src/choose.ts';
 import { runText, sharesPrefill } from '../src/choose/run-text.ts';
 
 let model: Model, book: readonly number[];
@@ -27,7 +35,8 @@ describe('candidates on one prefill', () => {
   it('keep and predict what they do on a prefill of their own', async () => {
     const ids = book.slice(0, 120),
       next = book.slice(120, 123),
-      names = inTurn(policyNames, 4);
+      drawn = await candidatesOf(model, { lengths: [120], form: 'f32', budgets: ['25%'] }),
+      names = inTurn([...new Set([...policyNames, ...drawn.candidates.map(({ policy }) => policy)])], 10);
     const policies = names.map((name) => parsePolicy(name)),
       shared = policies.filter((policy) => sharesPrefill(compile(policy))),
       whole = new Sequence(model);
@@ -96,7 +105,14 @@ describe('the outcome of a candidate', () => {
   it('is that of its own answer, and of its distributions along the full answer', async () => {
     const prompts: readonly ChoicePrompt[] = [
         { document: 'a', ids: book.slice(0, 90), question: book.slice(200, 205), origin: 'a' },
-        { document: 'a', ids: book.slice(0, 90), question: book.slice(300, 309), answers: [' the'], answerAt: [3, 4], origin: 'b' },
+        {
+          document: 'a',
+          ids: book.slice(0, 90),
+          question: book.slice(300, 309),
+          answers: [' the'],
+          answerAt: [3, 4],
+          origin: 'b',
+        },
       ],
       candidates = ['streaming', 'h2o', 'quest', 'knorm'].map((policy) => candidate(policy, 0.3)),
       work: ChoiceWork = { kind: 'choose', prompts, candidates, answerTokens: 6 };
@@ -157,26 +173,38 @@ const asked = (prompts: readonly ChoicePrompt[], options: ChooseOptions) =>
 describe('a choice', () => {
   it('within a budget is the least loss of all that stay in the race, and asks nothing twice', async () => {
     await fc.assert(
-      fc.asyncProperty(fc.integer(), fc.integer({ min: 2, max: 30 }), fc.integer({ min: 1, max: 12 }), async (seed, n, k) => {
-        const draw = random(seed),
-          quality = Array.from({ length: k }, () => draw.next()),
-          table = Array.from({ length: n }, () => quality.map((q) => ({ same: draw.next() < q, kl: draw.next() }))),
-          candidates = quality.map((_, i) => candidate(`p${i}`, 0.25)),
-          { start, ran } = replay((prompt, i) => table[prompt][i]),
-          prompts = texts(n),
-          choice = await asked(prompts, { candidates, goal: budget, start, seed }),
-          { choosing, confirming } = splitPrompts(prompts, seed),
-          lost = (side: readonly number[], i: number) => side.filter((prompt) => !table[prompt][i].same).length;
-        const [best] = choice.rows,
-          at = Number(best.policy.slice(1)),
-          least = Math.min(...choice.rows.filter(({ alive }) => alive).map(({ policy }) => lost(choosing, Number(policy.slice(1)))));
-        expect(choice.chosen).toBe(0);
-        expect(lost(choosing, at)).toBe(least);
-        expect(best.confirmed).toMatchObject({ mean: lost(confirming, at) / confirming.length, n: confirming.length });
-        expect(new Set(ran.map(String)).size).toBe(ran.length);
-        expect(new Set(ran.filter(([prompt]) => confirming.includes(prompt)).map(([, i]) => i)).size).toBeLessThanOrEqual(8);
-        expect(choice.done).toBe(true);
-      }),
+      fc.asyncProperty(
+        fc.integer(),
+        fc.integer({ min: 2, max: 30 }),
+        fc.integer({ min: 1, max: 12 }),
+        async (seed, n, k) => {
+          const draw = random(seed),
+            quality = Array.from({ length: k }, () => draw.next()),
+            table = Array.from({ length: n }, () => quality.map((q) => ({ same: draw.next() < q, kl: draw.next() }))),
+            candidates = quality.map((_, i) => candidate(`p${i}`, 0.25)),
+            { start, ran } = replay((prompt, i) => table[prompt][i]),
+            prompts = texts(n),
+            choice = await asked(prompts, { candidates, goal: budget, start, seed }),
+            { choosing, confirming } = splitPrompts(prompts, seed),
+            lost = (side: readonly number[], i: number) => side.filter((prompt) => !table[prompt][i].same).length;
+          const [best] = choice.rows,
+            at = Number(best.policy.slice(1)),
+            least = Math.min(
+              ...choice.rows.filter(({ alive }) => alive).map(({ policy }) => lost(choosing, Number(policy.slice(1)))),
+            );
+          expect(choice.chosen).toBe(0);
+          expect(lost(choosing, at)).toBe(least);
+          expect(best.confirmed).toMatchObject({
+            mean: lost(confirming, at) / confirming.length,
+            n: confirming.length,
+          });
+          expect(new Set(ran.map(String)).size).toBe(ran.length);
+          expect(
+            new Set(ran.filter(([prompt]) => confirming.includes(prompt)).map(([, i]) => i)).size,
+          ).toBeLessThanOrEqual(8);
+          expect(choice.done).toBe(true);
+        },
+      ),
       { numRuns: 40 },
     );
   });
@@ -188,7 +216,11 @@ describe('a choice', () => {
       outcomeOf = (_: number, i: number) => ({ same: candidates[i].share >= keeps[Math.floor(i / 4)], kl: 0 }),
       { start, ran } = replay(outcomeOf),
       choice = await asked(texts(40), { candidates, goal: { lose: 0.01 }, start });
-    expect(choice.rows[choice.chosen ?? 99]).toMatchObject({ policy: 'p1', share: 0.125, confirmed: { mean: 0, n: 20 } });
+    expect(choice.rows[choice.chosen ?? 99]).toMatchObject({
+      policy: 'p1',
+      share: 0.125,
+      confirmed: { mean: 0, n: 20 },
+    });
     expect(ran.length).toBeLessThan(40 * candidates.length);
     const hopeless = await asked(texts(8), {
       candidates: candidates.slice(8),
@@ -208,7 +240,10 @@ describe('a choice', () => {
     const slow = replay(outcomeOf),
       hour = (work: ChoiceWork) => ({
         ...slow.start(work),
-        run: async (job: ChoiceJob) => ({ ...(await slow.start(work).run(job)), ms: { full: 3.6e6, candidates: 3.6e6 } }),
+        run: async (job: ChoiceJob) => ({
+          ...(await slow.start(work).run(job)),
+          ms: { full: 3.6e6, candidates: 3.6e6 },
+        }),
       }),
       hurried = await asked(texts(80), { candidates, goal: budget, start: hour, minutes: 1 });
     expect(hurried.left).toBeGreaterThan(0);
@@ -253,9 +288,14 @@ describe('a choice', () => {
     const hostile = fc.oneof(
       fc.jsonValue(),
       fc
-        .tuple(fc.constantFrom('format', 'of', 'references', 'outcomes', 'refused', 'time', 'more'), fc.jsonValue({ maxDepth: 3 }))
+        .tuple(
+          fc.constantFrom('format', 'of', 'references', 'outcomes', 'refused', 'time', 'more'),
+          fc.jsonValue({ maxDepth: 3 }),
+        )
         .map(([field, value]) => ({ ...state, [field]: value })),
-      fc.tuple(fc.nat(9), fc.nat(9)).map(([p, c]) => ({ ...state, outcomes: [[p + 2, c, { kl: 0, same: true, slots: 1, bytes: 1, ms: 1 }]] })),
+      fc
+        .tuple(fc.nat(9), fc.nat(9))
+        .map(([p, c]) => ({ ...state, outcomes: [[p + 2, c, { kl: 0, same: true, slots: 1, bytes: 1, ms: 1 }]] })),
     );
     await fc.assert(
       fc.asyncProperty(hostile, async (value) => {
@@ -271,9 +311,21 @@ describe('a choice', () => {
   it.each<[string, readonly ChoicePrompt[], string]>([
     ['one prompt', texts(1), 'prompts: expected at least two, one that chooses and one that confirms, got 1'],
     ['one document', texts(3).map((one) => ({ ...one, document: 'x' })), 'got 3 prompts of one'],
-    ['the same prompt', texts(3).map((one) => ({ ...one, ids: [1] })), 'prompts: expected different prompts, got the same one 3 times'],
-    ['a long prompt', [...texts(1), { document: 'x', ids: Array(5000).fill(1), origin: 'a.jsonl, line 2' }], 'a.jsonl, line 2: expected a prompt that fits the 4096 tokens of embedded with an answer of 32, got 5000 tokens'],
-    ['an empty answer', [...texts(1), { document: 'x', ids: [9], answers: [''], origin: 'l' }], 'l: expected answers with text, got an empty one'],
+    [
+      'the same prompt',
+      texts(3).map((one) => ({ ...one, ids: [1] })),
+      'prompts: expected different prompts, got the same one 3 times',
+    ],
+    [
+      'a long prompt',
+      [...texts(1), { document: 'x', ids: Array(5000).fill(1), origin: 'a.jsonl, line 2' }],
+      'a.jsonl, line 2: expected a prompt that fits the 4096 tokens of embedded with an answer of 32, got 5000 tokens',
+    ],
+    [
+      'an empty answer',
+      [...texts(1), { document: 'x', ids: [9], answers: [''], origin: 'l' }],
+      'l: expected answers with text, got an empty one',
+    ],
   ])('refuses %s', async (_, prompts, message) => {
     await expect(asked(prompts, { candidates: [candidate('full', 1)], goal: budget })).rejects.toThrow(message);
   });
@@ -281,12 +333,23 @@ describe('a choice', () => {
 
 describe('a choice with a model', () => {
   it('prefers what keeps the answers, grades them, and says which candidates cannot run', async () => {
-    const prompts = Array.from({ length: 6 }, (_, i): ChoicePrompt => ({
-        ...{ document: `d${i}`, ids: book.slice(60 * i, 60 * i + 60), origin: `line ${i}` },
-      })),
-      candidates = [candidate('streaming', 0.2), { ...candidate('streaming(sinks=40)', 0.1), budget: 8 }, candidate('h2o', 1)],
+    const prompts = Array.from(
+        { length: 6 },
+        (_, i): ChoicePrompt => ({
+          ...{ document: `d${i}`, ids: book.slice(60 * i, 60 * i + 60), origin: `line ${i}` },
+        }),
+      ),
+      candidates = [
+        candidate('streaming', 0.2),
+        { ...candidate('streaming(sinks=40)', 0.1), budget: 8 },
+        candidate('h2o', 1),
+      ],
       choice = await asked(prompts, { candidates, goal: { lose: 0 }, answerTokens: 5 });
-    expect(choice.rows[choice.chosen ?? 99]).toMatchObject({ policy: 'h2o', confirmed: { mean: 0, n: 3 }, kl: expect.closeTo(0, 3) });
+    expect(choice.rows[choice.chosen ?? 99]).toMatchObject({
+      policy: 'h2o',
+      confirmed: { mean: 0, n: 3 },
+      kl: expect.closeTo(0, 3),
+    });
     expect(choice.rows[0].bytes).toBe(choice.full.bytes);
     expect(choice.kind).toBe('same');
     expect(choice.rows.map(({ refused = '' }) => refused)).toEqual(['', '', expect.stringContaining('streaming')]);
@@ -299,7 +362,12 @@ describe('a choice with a model', () => {
 
 it('the choice runs in a page: nothing in its path is of Node', async () => {
   const { metafile } = await build({
-    ...{ entryPoints: [new URL('../src/choose.ts', import.meta.url).pathname], bundle: true, write: false, metafile: true },
+    ...{
+      entryPoints: [new URL('../src/choose.ts', import.meta.url).pathname],
+      bundle: true,
+      write: false,
+      metafile: true,
+    },
     ...{ format: 'esm', packages: 'external', platform: 'browser' },
   });
   const names = Object.values(metafile.outputs).flatMap(({ imports }) => imports.map(({ path }) => path));

@@ -116,7 +116,10 @@ const meanOf = <T>(some: readonly T[], of: (one: T) => number): number | undefin
  * Puts candidates in the order of the goal, by the prompts that choose: by loss, or, of those that keep a loss, by bytes.
  * Candidates that were asked less than half as often as the others come later, and what was never asked last.
  */
-export function ranked({ candidates, split: { choosing }, goal, prompts }: ChoiceFacts, results: Results): readonly Standing[] {
+export function ranked(
+  { candidates, split: { choosing }, goal, prompts }: ChoiceFacts,
+  results: Results,
+): readonly Standing[] {
   const clusters = clustersOf(choosing, prompts),
     counts = results.outcomes.map((some) => choosing.filter((prompt) => some[prompt]).length),
     most = Math.max(...counts),
@@ -148,7 +151,6 @@ export function choiceOf(
   const { model, engine, seed, goal, level, prompts, candidates, split } = facts,
     { kind } = results,
     standings = ranked(facts, results),
-    asked = split.confirming.filter((prompt) => results.outcomes.some((of) => of[prompt])),
     known = results.references.filter((one) => one !== undefined);
   const intervalOn = (candidate: number, side: readonly number[]): Interval | undefined => {
     const there = side.filter((prompt) => results.outcomes[candidate][prompt]),
@@ -186,8 +188,10 @@ export function choiceOf(
     anything = first !== undefined && first.loss < Infinity,
     meets = anything && (!('lose' in goal) || first.loss <= goal.lose),
     right = known.flatMap((one) => (one.right === undefined ? [] : [one.right]));
-  const confirmedRows = rows.flatMap(({ confirmed: one }, row) => (one && one.n === rows[0].confirmed?.n ? [row] : [])),
-    told = asked.filter((prompt) => anything && results.outcomes[first.candidate][prompt]);
+  const told = split.confirming.filter((prompt) => anything && results.outcomes[first.candidate][prompt]),
+    confirmedRows = standings.flatMap(({ candidate }, row) =>
+      told.length > 0 && told.every((prompt) => results.outcomes[candidate][prompt]) ? [row] : [],
+    );
   return {
     ...{ model, engine, ...(results.form && { form: results.form }), seed, goal, kind, level },
     prompts: {

@@ -63,6 +63,8 @@ export interface ChoiceProgress {
 
 /** Texts that are read between two looks at the results, at most. */
 const ROUND = 4;
+/** Questions about one text that a job asks, at most. */
+const QUESTIONS = 4;
 /** Candidates that are asked the prompts that confirm. */
 const CONFIRMED = 8;
 /** Candidates that are asked first, to learn how long one takes. */
@@ -136,7 +138,7 @@ export async function choose(
         return results.state(of);
       },
     });
-  const runners = Array.from({ length: Math.min(size, texts.length) }, () => (options.start ?? inThisThread(model, options.names))(work));
+  const runners: Runner<ChoiceJob, ChoiceResult>[] = [];
   const ask = (some: readonly Text[], asked: readonly Ladder[]): Promise<void> => {
     const jobs = some
       .map((text) => ({ prompts: text, ladders: asked.filter((ladder) => !results.has(text, ladder)) }))
@@ -152,6 +154,8 @@ export async function choose(
   };
 
   try {
+    const start = options.start ?? inThisThread(model, options.names);
+    while (runners.length < Math.min(size, texts.length)) runners.push(start(work));
     const pace = choosing[0].slice(0, 1);
     await ask(pace, ladders.slice(0, FIRST).map(middleOf));
     look(pace);
@@ -180,16 +184,16 @@ export async function choose(
   return choice();
 }
 
-/** Groups prompts that read the same tokens. */
-const textsOf = (some: readonly number[], prompts: readonly ChoicePrompt[]): readonly Text[] => [
-  ...groupBy(some, (prompt) => prompts[prompt].ids.join()).values(),
-];
+/** Groups prompts that read the same tokens, a few together, so that a job takes a bounded time. */
+const textsOf = (some: readonly number[], prompts: readonly ChoicePrompt[]): readonly Text[] =>
+  [...groupBy(some, (prompt) => prompts[prompt].ids.join()).values()].flatMap((text) => partsOf(text, QUESTIONS));
+
+const partsOf = <T>(all: readonly T[], size: number): readonly (readonly T[])[] =>
+  Array.from({ length: Math.ceil(all.length / size) }, (_, i) => all.slice(size * i, size * (i + 1)));
 
 /** Cuts texts into rounds: three at least, so that there is something to learn from, of a few texts each. */
-function roundsOf(texts: readonly Text[]): readonly (readonly Text[])[] {
-  const size = Math.min(ROUND, Math.ceil(texts.length / 3));
-  return Array.from({ length: Math.ceil(texts.length / size) }, (_, r) => texts.slice(size * r, size * (r + 1)));
-}
+const roundsOf = (texts: readonly Text[]): readonly (readonly Text[])[] =>
+  partsOf(texts, Math.min(ROUND, Math.ceil(texts.length / 3)));
 
 /** Checks what can be checked before anything runs. */
 function expectChoosable(
@@ -198,7 +202,10 @@ function expectChoosable(
 ): void {
   if (candidates.length === 0) throw new KvError('candidates', 'expected at least one, got none');
   if (prompts.length < 2)
-    throw new KvError('prompts', `expected at least two, one that chooses and one that confirms, got ${prompts.length}`);
+    throw new KvError(
+      'prompts',
+      `expected at least two, one that chooses and one that confirms, got ${prompts.length}`,
+    );
   for (const { ids, question = [], answers, origin, ...own } of prompts) {
     const answer = own.answerTokens ?? answerTokens,
       length = ids.length + question.length + answer;
@@ -236,5 +243,9 @@ function expectForm(prompts: readonly ChoicePrompt[], { references }: Results): 
 /** Returns a digest of plain data; it is no protection against a forger. */
 function digestOf(value: unknown): string {
   const { next } = random(JSON.stringify(value));
-  return Array.from({ length: 4 }, () => Math.floor(next() * 2 ** 32).toString(16).padStart(8, '0')).join('');
+  return Array.from({ length: 4 }, () =>
+    Math.floor(next() * 2 ** 32)
+      .toString(16)
+      .padStart(8, '0'),
+  ).join('');
 }

@@ -55,9 +55,9 @@ export function stillIn(
       clusters,
       { kind, level, ...('lose' in goal && { tolerance: goal.lose }) },
     ),
-    out = new Set([...dropped.map((i) => asked[i]), ...results.refused.keys()]);
+    out = new Set(dropped.map((i) => asked[i]));
   const left = ladders.flatMap((ladder) => {
-    const rest = ladder.slice(ladder.findLastIndex((i) => out.has(i)) + 1);
+    const rest = ladder.slice(ladder.findLastIndex((i) => out.has(i)) + 1).filter((i) => !results.refused.has(i));
     return rest.length > 0 ? [rest] : [];
   });
   const scores = new Map(left.map((ladder) => [ladder, scoreOf(ladder)]));

@@ -125,7 +125,11 @@ export function readPrompts(
   return prompts;
 }
 
-function* textPrompts({ name, text: whole }: PromptFile, { tokenizer }: PromptModel, most: number): Generator<ChoicePrompt> {
+function* textPrompts(
+  { name, text: whole }: PromptFile,
+  { tokenizer }: PromptModel,
+  most: number,
+): Generator<ChoicePrompt> {
   if (whole.trim() === '') throw new KvError(name, 'expected a text, got an empty file');
   const { offsets } = tokenizer.encode(whole, { special: false, parse: false }),
     parts = Math.ceil(offsets.length / most);
@@ -231,11 +235,20 @@ function conversation(row: unknown, origin: string, model: PromptModel): ChoiceP
   const rendered = inPlace(origin, () =>
     template.render(templateMessages(template, messages), { ...(row.tools && { tools: row.tools }) }),
   );
-  const { context, question, turn, ...rest } = asked(row, { context: '', question: '', origin }, row.answers ?? row.answer);
+  const { context, question, turn, ...rest } = asked(
+    row,
+    { context: '', question: '', origin },
+    row.answers ?? row.answer,
+  );
   return {
     ...rest,
     // turns of one conversation begin alike
-    document: row.document ?? messages.slice(0, first + 1).map(({ content }) => content).join('\n'),
+    document:
+      row.document ??
+      messages
+        .slice(0, first + 1)
+        .map(({ content }) => content)
+        .join('\n'),
     ...readingOf(model, rendered, undefined, rest.answers),
   };
 }
@@ -244,7 +257,11 @@ const contentOf = (content: Static<typeof MessagesRow>['messages'][number]['cont
   typeof content === 'string' ? content : (content ?? []).map((part) => part.text).join('');
 
 /** Encodes a prompt. A question after the event is encoded apart, as it is then read. */
-function encoded({ context, question, turn, ...rest }: Asked, model: PromptModel, ask: 'after' | 'inside'): ChoicePrompt {
+function encoded(
+  { context, question, turn, ...rest }: Asked,
+  model: PromptModel,
+  ask: 'after' | 'inside',
+): ChoicePrompt {
   const { origin, answers } = rest,
     template = turn ? model.chatTemplate?.() : undefined,
     after = ask === 'after' && context !== '' && question !== '';

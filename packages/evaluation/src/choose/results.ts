@@ -133,7 +133,9 @@ export class Results {
     prompts: readonly number[],
     clusters: readonly number[],
   ): { readonly loss: number; readonly kl: number } | undefined {
-    const losses = documentMeans(this.losses(candidate, prompts), promptsOf(clusters)).filter((one) => one !== undefined),
+    const losses = documentMeans(this.losses(candidate, prompts), promptsOf(clusters)).filter(
+        (one) => one !== undefined,
+      ),
       measured = this.measured(candidate, prompts);
     return losses.length === 0
       ? undefined
@@ -172,12 +174,12 @@ export class Results {
         'state',
         'expected results of this model, these prompts and these candidates, got those of others: name another file, or delete this one',
       );
-    const known = (candidate: number, prompt = 0): boolean =>
-      candidate < this.outcomes.length && prompt < this.references.length;
+    const answered = new Set(references.map(([prompt]) => prompt)),
+      isCandidate = (candidate: number): boolean => candidate < this.outcomes.length;
     if (
-      references.some(([prompt]) => !known(0, prompt)) ||
-      outcomes.some(([prompt, candidate]) => !known(candidate, prompt)) ||
-      refused.some(([candidate]) => !known(candidate))
+      references.some(([prompt]) => prompt >= this.references.length) ||
+      outcomes.some(([prompt, candidate]) => !answered.has(prompt) || !isCandidate(candidate)) ||
+      refused.some(([candidate]) => !isCandidate(candidate))
     )
       throw new KvError('state', 'expected results of prompts and candidates that there are, got others');
     this.#put(references, outcomes, refused);

@@ -83,22 +83,27 @@ export async function runText(
     for (const ladder of job.ladders) {
       const policy = policies.get(candidates[ladder[0]].policy)!, // there for every ladder
         ran = new Set<number>();
-      try {
-        const found = await bisected(
-          ladder.length,
-          (rung) => {
+      const found = await bisected(
+        ladder.length,
+        async (rung) => {
+          try {
+            const some = await outcomesOf(whole, answered, policy, candidates[ladder[rung]].budget, reading);
             ran.add(rung);
-            return outcomesOf(whole, answered, policy, candidates[ladder[rung]].budget, reading);
-          },
-          (some) => sum(some.map(({ same, right = 0 }, i) => Number(!same) + (answered[i].reference.right ?? 0) - right)),
-        );
-        for (const [rung, some] of found.entries())
-          for (const [i, outcome] of some.entries())
-            outcomes.push([job.prompts[i], ladder[rung], ran.has(rung) ? outcome : { ...outcome, inferred: true }]);
-      } catch (error) {
-        if (!KvError.is(error)) throw error;
-        for (const candidate of ladder) refused.push([candidate, error.message]);
-      }
+            return some;
+          } catch (error) {
+            if (!KvError.is(error)) throw error;
+            refused.push([ladder[rung], error.message]);
+            return [];
+          }
+        },
+        (some) =>
+          some.length === 0
+            ? Infinity
+            : sum(some.map(({ same, right = 0 }, i) => Number(!same) + (answered[i].reference.right ?? 0) - right)),
+      );
+      for (const [rung, some] of found.entries())
+        for (const [i, outcome] of some.entries())
+          outcomes.push([job.prompts[i], ladder[rung], ran.has(rung) ? outcome : { ...outcome, inferred: true }]);
     }
     return {
       form: whole.memory.cache.form,
@@ -128,7 +133,10 @@ async function asked(sequence: Sequence, { question = [] }: ChoicePrompt): Promi
   return copy;
 }
 
-const graded = (text: string, { answers, grader = 'any' }: ChoicePrompt): { readonly right?: number; readonly parsed?: boolean } => {
+const graded = (
+  text: string,
+  { answers, grader = 'any' }: ChoicePrompt,
+): { readonly right?: number; readonly parsed?: boolean } => {
   if (!answers) return {};
   const { score, parsed } = grade(text, { answers, grader });
   return { right: score, parsed };

@@ -12,7 +12,8 @@ export function inThisThread(
   model: Subject | Model,
   names: RegistryOf | undefined,
 ): (work: ChoiceWork) => Runner<ChoiceJob, ChoiceResult> {
-  if (!('memory' in model)) throw new KvError('choose', `expected a loaded model, or start, got the files of ${model.name}`);
+  if (!('memory' in model))
+    throw new KvError('choose', `expected a loaded model, or start, got the files of ${model.name}`);
   return (work) => {
     const stop = new AbortController(),
       bench = stopping({ model, names }, stop.signal);
