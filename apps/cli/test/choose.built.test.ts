@@ -9,7 +9,19 @@ it('chooses, prints answer, picture, table and lines, writes a report and a stat
   const cwd = folder();
   mkdirSync(join(cwd, 'mine'));
   writeFileSync(join(cwd, 'mine/a.jsonl'), needles(4));
-  const args = ['choose', '--prompts', 'mine', '--budget', '25%', '--policies', '3', '--minutes', '5', '--workers', '2'];
+  const args = [
+    'choose',
+    '--prompts',
+    'mine',
+    '--budget',
+    '25%',
+    '--policies',
+    '3',
+    '--minutes',
+    '5',
+    '--workers',
+    '2',
+  ];
   const first = await start([...args, '--html', 'x.html', '--state', 's.json'], cwd).ended;
   expect(first, first.stderr).toMatchObject({ code: 0 });
   const { stdout: text } = first;

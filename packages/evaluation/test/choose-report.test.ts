@@ -6,7 +6,10 @@ import { choiceReport } from '../src/choose/report/html.ts';
 import { useLines } from '../src/choose/report/lines.ts';
 import { frontierOf, lossPicture } from '../src/choose/report/picture.ts';
 
-const point = fc.record({ bytes: fc.integer({ min: 1, max: 10 ** 9 }), loss: fc.double({ min: -1, max: 1, noNaN: true }) }),
+const point = fc.record({
+    bytes: fc.integer({ min: 1, max: 10 ** 9 }),
+    loss: fc.double({ min: -1, max: 1, noNaN: true }),
+  }),
   points = fc.array(point, { minLength: 1, maxLength: 60 });
 
 test('the frontier is what nothing beats: as few bytes and less loss, or fewer bytes and as little', () =>

@@ -42,7 +42,10 @@ function lead({ goal, kind, level, chosen, done }: Choice, row: ChoiceRow): stri
 }
 
 function cost({ full, form }: Choice, { bytes, ms }: ChoiceRow): string {
-  const time = ms === undefined || full.ms <= 0 ? '' : `; reading a text and its answer takes ${(ms / full.ms).toFixed(2)} times as long`;
+  const time =
+    ms === undefined || full.ms <= 0
+      ? ''
+      : `; reading a text and its answer takes ${(ms / full.ms).toFixed(2)} times as long`;
   return `The cache holds ${bytesText(bytes)} of ${bytesText(full.bytes)} (${percent(bytes / full.bytes)})${form === undefined ? '' : ` in ${form}`}${time}.`;
 }
 
@@ -56,7 +59,9 @@ function ties({ goal, chosen, tied, rows }: Choice): readonly string[] {
   const compared = rows.filter(({ confirmed }) => confirmed).length - 1,
     others = tied.map((at) => wayText(rows[at]));
   if (compared > 0 && tied.length >= compared)
-    return [`No difference was found between it and the ${counted(compared, 'other')} that were compared on those texts.`];
+    return [
+      `No difference was found between it and the ${counted(compared, 'other')} that were compared on those texts.`,
+    ];
   return [
     `These texts cannot tell it from ${counted(tied.length, 'other')}: ${others.slice(0, 3).join('; ')}${others.length > 3 ? '; …' : ''}.`,
   ];
