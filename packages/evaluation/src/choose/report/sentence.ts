@@ -33,7 +33,7 @@ function lead({ goal, kind, level, chosen, done }: Choice, row: ChoiceRow): stri
       confirmed !== undefined
         ? `${lossText(confirmed, { kind, level })}, on texts that had no say in the choice`
         : loss !== undefined
-          ? `${lossText(loss, { kind, level })}, on the texts that chose it, which flatters it`
+          ? `${lossText(loss, { kind, level, chose: true })}, on the texts that chose it, which flatters it`
           : 'not measured yet',
     way = wayText(row);
   if (chosen !== undefined) return `${done ? 'Keep' : 'So far, keep'} ${way}: ${lost}.`;
@@ -49,9 +49,15 @@ function cost({ full, form }: Choice, { bytes, ms }: ChoiceRow): string {
   return `The cache holds ${bytesText(bytes)} of ${bytesText(full.bytes)} (${percent(bytes / full.bytes)})${form === undefined ? '' : ` in ${form}`}${time}.`;
 }
 
-function power({ goal, kind, level }: Choice, { confirmed }: ChoiceRow): readonly string[] {
+/** Says whether the interval keeps a loss that was asked for. */
+function power({ goal, kind, level, chosen }: Choice, { confirmed }: ChoiceRow): readonly string[] {
   if (!confirmed || !('lose' in goal) || confirmed.high <= goal.lose) return [];
-  return [powerNote(confirmed.clusters, goal.lose, { kind, level }) ?? []].flat();
+  return [
+    ...(chosen !== undefined && confirmed.mean > goal.lose
+      ? [`That is more than ${percent(goal.lose, 1)}, within which it kept on the texts that chose it.`]
+      : []),
+    ...[powerNote(confirmed.clusters, goal.lose, { kind, level }) ?? []].flat(),
+  ];
 }
 
 function ties({ goal, chosen, tied, rows }: Choice): readonly string[] {
@@ -67,7 +73,7 @@ function ties({ goal, chosen, tied, rows }: Choice): readonly string[] {
   ];
 }
 
-function failures({ failures, chosen }: Choice): readonly string[] {
+function failures({ failures }: Choice): readonly string[] {
   if (!failures || failures.lost + failures.full === 0) return [];
   const { lost, dropped, full } = failures;
   return [
