@@ -53,7 +53,9 @@ interface Found {
 /** Opens the model of `--model` without weights, which only workers need: headers, configuration and tokenizer. */
 export async function subjectOf(name: string, { engine }: Machine, terminal: Terminal): Promise<Found> {
   const path = await resolveModel(name, terminal),
-    { config, tokenizer, chatTemplate, close } = await openCheckpoint(checkpointPath(path), { signal: terminal.signal }),
+    { config, tokenizer, chatTemplate, close } = await openCheckpoint(checkpointPath(path), {
+      signal: terminal.signal,
+    }),
     runtime = await openRuntime(engine, terminal.cwd, 1);
   await close();
   runtime.close();

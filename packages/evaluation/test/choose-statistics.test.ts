@@ -323,6 +323,11 @@ describe('words', () => {
       /^0\.0 points of the grade lost \(95 % interval -\d\.\d to \d\.\d; 400 prompts of 200 documents, a verdict\)$/,
     );
   });
+  it('call no documents a verdict that chose', () => {
+    const many = confirmed(new Array<number>(300).fill(0), alone(300), { kind: 'same' });
+    expect(lossText(many, { kind: 'same' })).toContain('300 documents, a verdict)');
+    expect(lossText(many, { kind: 'same', chose: true })).toContain('300 documents, a screening)');
+  });
   it('say what so few documents cannot show', () => {
     expect(smallestShown(20, { kind: 'same' })).toBeCloseTo(0.1684, 4);
     const needed = documentsNeeded(0.01, { kind: 'same' });

@@ -45,7 +45,9 @@ export const CHOOSE = {
   prompts: texts(
     'A file or folder: JSON lines with `prompt`, `context` and `question`, or `messages`, with or without `answer`; or plain text.',
   ),
-  budget: budgetOption('What the choice may keep: slots, a share such as 25%, or bytes; then the least loss is sought.'),
+  budget: budgetOption(
+    'What the choice may keep: slots, a share such as 25%, or bytes; then the least loss is sought.',
+  ),
   memory: maybe(text('', 'bytes', 'The same in bytes of the whole cache, such as 64MiB.')),
   lose: maybe(
     text('', 'a share', 'What the choice may lose, such as 1%; then the least memory is sought.', (x) =>
@@ -54,11 +56,20 @@ export const CHOOSE = {
     '1% without --budget and --memory',
   ),
   minutes: number(10, 'Minutes that it may take.', { above: 0, most: 10_080 }),
-  question: oneOf(['after', 'inside'], 'after', 'Whether questions come after the eviction, or are part of what is read before it.'),
+  question: oneOf(
+    ['after', 'inside'],
+    'after',
+    'Whether questions come after the eviction, or are part of what is read before it.',
+  ),
   for: oneOf(TARGETS, 'kv', 'The engine that will run the choice: policies that it cannot run are no candidates.'),
-  policies: count(96, 'policies', 'Policies that are tried: first those of the catalogue, then others drawn from the algebra.', {
-    most: 10_000,
-  }),
+  policies: count(
+    96,
+    'policies',
+    'Policies that are tried: first those of the catalogue, then others drawn from the algebra.',
+    {
+      most: 10_000,
+    },
+  ),
   seed: whole(0, 'n', 'Another seed splits the prompts and draws policies differently.'),
   workers: workersOption,
   state: maybe(text('', 'a file', 'Where results are kept: the same command goes on from there.')),
@@ -86,16 +97,17 @@ export const chooseCommand = (terminal: Terminal): Command =>
     ),
     ['kv choose --model model.gguf --prompts mine.jsonl', 'the least memory that loses at most 1 %'],
     ['kv choose --model model.gguf --prompts mine.jsonl --budget 25%', 'the policy that loses least in a quarter'],
-    ['kv choose --model model.gguf --prompts notes/ --memory 64MiB --state choice.json --html choice.html', 'resumable, with a report'],
-    ['kv choose --model model.gguf --prompts mine.jsonl --budget 25% --for transformers.js', 'among what that engine can run'],
+    [
+      'kv choose --model model.gguf --prompts notes/ --memory 64MiB --state choice.json --html choice.html',
+      'resumable, with a report',
+    ],
+    [
+      'kv choose --model model.gguf --prompts mine.jsonl --budget 25% --for transformers.js',
+      'among what that engine can run',
+    ],
   );
 
-async function run(
-  more: readonly string[],
-  flags: Flags,
-  command: Command,
-  terminal: Terminal,
-): Promise<void> {
+async function run(more: readonly string[], flags: Flags, command: Command, terminal: Terminal): Promise<void> {
   const { cwd, stdout, stderr, signal } = terminal,
     { seed, minutes, state: stateFile, html } = flags,
     goal = goalOf(flags),
@@ -108,7 +120,10 @@ async function run(
     prompts = readPrompts(files, { ...subject, chatTemplate: found.chatTemplate }, { ask: flags.question }),
     { candidates, left } = await candidatesOf(subject, {
       lengths: prompts.map(({ ids }) => ids.length),
-      form: formOf(undefined, { otherwise: machine.engine === 'fast' ? 'q8' : 'f32', headDims: headDims(subject.config) }),
+      form: formOf(undefined, {
+        otherwise: machine.engine === 'fast' ? 'q8' : 'f32',
+        headDims: headDims(subject.config),
+      }),
       budgets: 'budget' in goal ? [goal.budget] : SHARES,
       target: flags.for,
       device: machine.engine === 'webgpu',
@@ -116,7 +131,10 @@ async function run(
       most: flags.policies,
     });
   if (candidates.length === 0)
-    throw new KvError('--budget', `expected a budget that some policy fits, got one that none of ${left.length} does: ${left[0]?.why ?? ''}`);
+    throw new KvError(
+      '--budget',
+      `expected a budget that some policy fits, got one that none of ${left.length} does: ${left[0]?.why ?? ''}`,
+    );
   const said = progress(stderr),
     choice = await choose(subject, prompts, {
       candidates,
@@ -134,7 +152,9 @@ async function run(
     });
   const row = rowOf(choice),
     lines = row ? useLines(row, flags.model, choice.prompts.tokens) : [];
-  stdout.write(flags.json ? `${JSON.stringify({ ...choice, lines })}\n` : `${choiceText(choice, lines, lineWidth(stdout))}\n`);
+  stdout.write(
+    flags.json ? `${JSON.stringify({ ...choice, lines })}\n` : `${choiceText(choice, lines, lineWidth(stdout))}\n`,
+  );
   if (html !== undefined)
     writeWhole(
       resolve(cwd, html),
@@ -149,9 +169,14 @@ async function run(
 type BudgetGoal = Extract<ChoiceGoal, { readonly budget: unknown }>;
 /** Returns the goal of the flags. @throws KvError for more than one */
 function goalOf({ budget, memory, lose }: Flags): ChoiceGoal {
-  const given = Object.entries({ '--budget': budget, '--memory': memory, '--lose': lose }).filter(([, value]) => value !== undefined);
+  const given = Object.entries({ '--budget': budget, '--memory': memory, '--lose': lose }).filter(
+    ([, value]) => value !== undefined,
+  );
   if (given.length > 1)
-    throw new KvError(given[1][0], `expected one of --budget, --memory and --lose, got ${given.map(([flag]) => flag).join(' and ')}`);
+    throw new KvError(
+      given[1][0],
+      `expected one of --budget, --memory and --lose, got ${given.map(([flag]) => flag).join(' and ')}`,
+    );
   if (budget !== undefined || memory !== undefined) return { budget: (budget ?? memory) as BudgetGoal['budget'] };
   return { lose: shareOf(lose ?? '1%')! }; // its option checks it
 }
@@ -159,7 +184,10 @@ function goalOf({ budget, memory, lose }: Flags): ChoiceGoal {
 /** The most files of folders. */
 const MOST_FILES = 10_000;
 /** Reads the files of prompts; of a folder its files by name, without those that begin with a dot. */
-function promptFiles(names: readonly string[], cwd: string): readonly { readonly name: string; readonly text: string }[] {
+function promptFiles(
+  names: readonly string[],
+  cwd: string,
+): readonly { readonly name: string; readonly text: string }[] {
   if (names.length === 0) throw new KvError('--prompts', 'expected a file or folder with prompts, got none');
   const all = names.flatMap((name) => {
     if (!statSync(resolve(cwd, name), { throwIfNoEntry: false })?.isDirectory()) return [name];
@@ -170,7 +198,8 @@ function promptFiles(names: readonly string[], cwd: string): readonly { readonly
     if (inside.length === 0) throw new KvError(plain(name), 'expected a folder with files, got none in it');
     return inside;
   });
-  if (all.length > MOST_FILES) throw new KvError('--prompts', `expected at most ${MOST_FILES} files, got ${all.length}`);
+  if (all.length > MOST_FILES)
+    throw new KvError('--prompts', `expected at most ${MOST_FILES} files, got ${all.length}`);
   return all.map((name) => ({ name: plain(name), text: readText(name, cwd) }));
 }
 
@@ -229,7 +258,9 @@ export function choiceText(choice: Choice, lines: readonly UseLine[], width: num
 
 /** Shows a line that can be copied: it is not wrapped. */
 const useText = ({ where, line, why }: UseLine, width: number): string =>
-  line === undefined ? reflow(`${where}: cannot run it: ${plain(why ?? '')}`, width) : `${pc.dim(`${where}:`)}\n  ${plain(line)}`;
+  line === undefined
+    ? reflow(`${where}: cannot run it: ${plain(why ?? '')}`, width)
+    : `${pc.dim(`${where}:`)}\n  ${plain(line)}`;
 
 /** Returns the command as it could be given again. */
 const commandText = ({ model, prompts = [], budget, memory, lose, seed }: Flags, more: readonly string[]): string =>

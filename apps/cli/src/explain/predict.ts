@@ -102,7 +102,14 @@ export async function predict(
     width = sumOf(heads.map(({ queryHeads, headDim }) => queryHeads * headDim)); // of a query, all layers together
   if (length > maxPositions)
     throw new KvError('--length', `expected at most ${maxPositions} tokens, the context of the model, got ${length}`);
-  const { budget, budgets, plan, events, before, after, peak } = predictCache(policy, model, length, given, form, '--budget'),
+  const { budget, budgets, plan, events, before, after, peak } = predictCache(
+      policy,
+      model,
+      length,
+      given,
+      form,
+      '--budget',
+    ),
     held = Array.from({ length: L }, (_, l) => Math.min(length, config.attention.windows[l] ?? Infinity));
   const window = Math.max(0, ...policy.needs.map(windowOf)),
     passing = policy.needs.filter(

@@ -97,7 +97,9 @@ function otherValues({ default: usual, form }: Option<unknown>, known: Registry)
     if (!form.whole && !(form.wholeFrom !== undefined && value >= form.wholeFrom)) return Number(value.toPrecision(2));
     return form.odd ? 2 * Math.floor(value / 2) + 1 : Math.round(value);
   };
-  return [usual / 4, usual / 2, usual * 2].map(fitted).filter((value) => value !== usual && value >= form.least && value <= form.most);
+  return [usual / 4, usual / 2, usual * 2]
+    .map(fitted)
+    .filter((value) => value !== usual && value >= form.least && value <= form.most);
 }
 
 /** Returns a piece as policy text with `|` between pieces, which every keyboard has. */

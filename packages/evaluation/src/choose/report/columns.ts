@@ -35,7 +35,9 @@ export function choiceColumns(choice: Choice): readonly ChoiceColumn[] {
   ];
   return all.filter(([title, cell]) => {
     const cells = new Set(rows.map(cell));
-    return title === 'budget' || title === 'cache' ? rows.length < 2 || cells.size > 1 : !(cells.size === 1 && cells.has(''));
+    return title === 'budget' || title === 'cache'
+      ? rows.length < 2 || cells.size > 1
+      : !(cells.size === 1 && cells.has(''));
   });
 }
 

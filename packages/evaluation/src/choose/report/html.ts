@@ -30,7 +30,11 @@ export interface ChoiceReportFacts {
 }
 
 /** Renders a choice as one HTML file without scripts or network: sentences, picture, table, and the lines that use it. */
-export function choiceReport(choice: Choice, lines: readonly UseLine[], { command, versions }: ChoiceReportFacts): string {
+export function choiceReport(
+  choice: Choice,
+  lines: readonly UseLine[],
+  { command, versions }: ChoiceReportFacts,
+): string {
   const [first, ...others] = choiceSentences(choice),
     about: readonly (readonly [string, string])[] = [
       ['model', choice.model],

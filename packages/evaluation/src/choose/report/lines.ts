@@ -18,7 +18,9 @@ export interface UseLine {
 const quoted = (text: string): string => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`);
 /** Returns a value as JavaScript writes it, texts in single quotes. */
 const code = (value: string | number): string =>
-  typeof value === 'number' ? String(value) : `'${JSON.stringify(value).slice(1, -1).replaceAll('\\"', '"').replaceAll("'", "\\'")}'`;
+  typeof value === 'number'
+    ? String(value)
+    : `'${JSON.stringify(value).slice(1, -1).replaceAll('\\"', '"').replaceAll("'", "\\'")}'`;
 
 /**
  * Returns the lines that use a choice: the command of `kv serve`, the call of `generate`, and what transformers.js and

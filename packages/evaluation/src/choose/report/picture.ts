@@ -92,4 +92,5 @@ function spread([first, middle, last]: readonly [string, string, string], width:
 }
 
 /** Returns a loss as percent, short. */
-export const lossLabel = (loss: number): string => `${(100 * loss).toFixed(loss !== 0 && Math.abs(loss) < 0.1 ? 1 : 0)} %`;
+export const lossLabel = (loss: number): string =>
+  `${(100 * loss).toFixed(loss !== 0 && Math.abs(loss) < 0.1 ? 1 : 0)} %`;

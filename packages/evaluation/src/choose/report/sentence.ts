@@ -33,7 +33,7 @@ function lead({ goal, kind, level, chosen, done }: Choice, row: ChoiceRow): stri
       confirmed !== undefined
         ? `${lossText(confirmed, { kind, level })}, on texts that had no say in the choice`
         : loss !== undefined
-          ? `${lossText(loss, { kind, level })}, on the texts that chose it, which flatters it`
+          ? `${lossText(loss, { kind, level, chose: true })}, on the texts that chose it, which flatters it`
           : 'not measured yet',
     way = wayText(row);
   if (chosen !== undefined) return `${done ? 'Keep' : 'So far, keep'} ${way}: ${lost}.`;
@@ -42,13 +42,22 @@ function lead({ goal, kind, level, chosen, done }: Choice, row: ChoiceRow): stri
 }
 
 function cost({ full, form }: Choice, { bytes, ms }: ChoiceRow): string {
-  const time = ms === undefined || full.ms <= 0 ? '' : `; reading a text and its answer takes ${(ms / full.ms).toFixed(2)} times as long`;
+  const time =
+    ms === undefined || full.ms <= 0
+      ? ''
+      : `; reading a text and its answer takes ${(ms / full.ms).toFixed(2)} times as long`;
   return `The cache holds ${bytesText(bytes)} of ${bytesText(full.bytes)} (${percent(bytes / full.bytes)})${form === undefined ? '' : ` in ${form}`}${time}.`;
 }
 
-function power({ goal, kind, level }: Choice, { confirmed }: ChoiceRow): readonly string[] {
+/** Says whether the interval keeps a loss that was asked for. */
+function power({ goal, kind, level, chosen }: Choice, { confirmed }: ChoiceRow): readonly string[] {
   if (!confirmed || !('lose' in goal) || confirmed.high <= goal.lose) return [];
-  return [powerNote(confirmed.clusters, goal.lose, { kind, level }) ?? []].flat();
+  return [
+    ...(chosen !== undefined && confirmed.mean > goal.lose
+      ? [`That is more than ${percent(goal.lose, 1)}, within which it kept on the texts that chose it.`]
+      : []),
+    ...[powerNote(confirmed.clusters, goal.lose, { kind, level }) ?? []].flat(),
+  ];
 }
 
 function ties({ goal, chosen, tied, rows }: Choice): readonly string[] {
@@ -56,13 +65,15 @@ function ties({ goal, chosen, tied, rows }: Choice): readonly string[] {
   const compared = rows.filter(({ confirmed }) => confirmed).length - 1,
     others = tied.map((at) => wayText(rows[at]));
   if (compared > 0 && tied.length >= compared)
-    return [`No difference was found between it and the ${counted(compared, 'other')} that were compared on those texts.`];
+    return [
+      `No difference was found between it and the ${counted(compared, 'other')} that were compared on those texts.`,
+    ];
   return [
     `These texts cannot tell it from ${counted(tied.length, 'other')}: ${others.slice(0, 3).join('; ')}${others.length > 3 ? '; …' : ''}.`,
   ];
 }
 
-function failures({ failures, chosen }: Choice): readonly string[] {
+function failures({ failures }: Choice): readonly string[] {
   if (!failures || failures.lost + failures.full === 0) return [];
   const { lost, dropped, full } = failures;
   return [

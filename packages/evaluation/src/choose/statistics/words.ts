@@ -3,13 +3,20 @@ import { percent } from '../../numbers.ts';
 import { documentsNeeded, smallestShown } from './confirmed.ts';
 import type { ConfirmOptions, Interval } from './confirmed.ts';
 
-/** Says what a candidate lost, how sure that is, and on how much: a verdict, or a screening. */
-export function lossText({ mean, low, high, n, clusters }: Interval, { kind, level = 0.95 }: ConfirmOptions): string {
+/**
+ * Says what a candidate lost, how sure that is, and on how much: a verdict, or a screening.
+ *
+ * @param options.chose whether these documents chose the candidate: then it is never a verdict; default false
+ */
+export function lossText(
+  { mean, low, high, n, clusters }: Interval,
+  { kind, level = 0.95, chose = false }: ConfirmOptions & { readonly chose?: boolean },
+): string {
   const points = (loss: number): string => (100 * loss).toFixed(1),
     number = n === clusters ? documentsText(clusters) : `${n} prompts of ${documentsText(clusters)}`,
     said = kind === 'same' ? `${points(mean)} % of answers changed` : `${points(mean)} points of the grade lost`,
     unit = kind === 'same' ? ' %' : '';
-  return `${said} (${percent(level)} interval ${points(low)} to ${points(high)}${unit}; ${number}, a ${evidenceLevel(clusters)})`;
+  return `${said} (${percent(level)} interval ${points(low)} to ${points(high)}${unit}; ${number}, a ${evidenceLevel(clusters, chose ? 'dev' : 'confirm')})`;
 }
 
 /**
