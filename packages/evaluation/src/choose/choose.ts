@@ -157,7 +157,8 @@ export async function choose(
   };
 
   const look = (seen: readonly Text[]): void => {
-    ladders = stillIn(ladders, results, seen.flat(), clustersOf(seen.flat(), prompts), goal, level);
+    const some = seen.flat();
+    ladders = stillIn(ladders, results, { ...facts, prompts: some, clusters: clustersOf(some, prompts) });
   };
 
   try {
