@@ -8,7 +8,7 @@ import { askFiles } from '../ask-files.ts';
 import type { FileBudget } from '../cells/types.ts';
 import type { Subject } from '../subject.ts';
 import type { Candidate } from './candidate.ts';
-import { drawnPolicies, textOf } from './draw.ts';
+import { drawnPolicies } from './draw.ts';
 import { priced } from './price.ts';
 import { refusedBy } from './targets.ts';
 import type { Target } from './targets.ts';
