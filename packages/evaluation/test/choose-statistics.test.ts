@@ -288,6 +288,17 @@ describe('a choice, repeated 200 times', () => {
       });
     expect(gone.length / REPEATS).toBeGreaterThan(1 - LEVEL);
   });
+  it('would drop one that is as good as the best more often if the survivors alone were given', () => {
+    const draw = random('survivors'),
+      documents = alone(40),
+      gone = alone(REPEATS).filter(() => {
+        const losses = alone(100).map(() => documents.map(() => draw.below(2))),
+          [first, ...others] = losses,
+          survivor = others.reduce((a, b) => (mean(b) < mean(a) ? b : a));
+        return race([first, survivor], documents, { kind: 'same' }).dropped.includes(0);
+      });
+    expect(gone.length / REPEATS).toBeGreaterThan(1 - LEVEL);
+  });
   it('says no difference on a bed of pure noise', () => {
     const draw = random('noise'),
       noise = alone(8).map(() => alone(400).map(() => Number(draw.next() < 0.4))),

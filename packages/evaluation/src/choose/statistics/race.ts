@@ -32,7 +32,9 @@ export interface RaceOptions {
  * `tolerance` a candidate is dropped when its loss is shown to be above it; one that keeps within it is ever dropped
  * with probability at most 1 - level.
  *
- * Which prompts a candidate is given may depend on everything seen before, not on what it will do on them.
+ * Which prompts a candidate is given may depend on everything seen before, not on what it will do on them. Candidates
+ * that left the race, for whatever reason, stay among `losses`: the average over the survivors alone would be no fair
+ * game.
  *
  * @param clusters the document of each prompt
  * @remarks Stakes: `stake`. Averages of e-values under any dependence: Vovk & Wang, Annals of Statistics 49 (2021).
