@@ -101,7 +101,7 @@ export function lossPicture(
   ].join('\n');
 }
 
-/** Returns the cell of a value on an axis of so many cells. */
+/** Returns the cell of a value on an axis with this number of cells. */
 const placeOf = (value: number, { from, to }: Axis, cells: number): number =>
   Math.min(cells - 1, Math.max(0, Math.round(((value - from) / (to - from)) * (cells - 1))));
 

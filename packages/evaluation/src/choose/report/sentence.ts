@@ -11,7 +11,7 @@ export const rowOf = ({ rows, chosen, nearest }: Choice): ChoiceRow | undefined 
 
 /**
  * Says what a choice came to, a sentence each: what to keep, what is lost with its interval on texts that had no say,
- * memory and time beside the full cache, what cannot be told apart, and what lost answers have in common.
+ * memory and time against the full cache, what cannot be told apart, and what lost answers have in common.
  */
 export function choiceSentences(choice: Choice): readonly string[] {
   const row = rowOf(choice);
