@@ -7,7 +7,7 @@ import { sum } from '../numbers.ts';
 import type { RegistryOf } from '../policies.ts';
 import type { Subject } from '../subject.ts';
 import type { Candidate } from './candidate.ts';
-import { choiceOf, ranked } from './choice.ts';
+import { choiceOf, rankCandidates } from './choice.ts';
 import type { Choice, ChoiceGoal } from './choice.ts';
 import { affordable, costOf, laddersOf, middleOf, stillIn } from './ladders.ts';
 import type { Ladder } from './ladders.ts';
@@ -116,7 +116,7 @@ export async function choose(
     return (count * (full + perCost * cost)) / 1000 / size;
   };
   const finalists = (): readonly Ladder[] =>
-    ranked(facts, results)
+    rankCandidates(facts, results)
       .filter(({ loss }) => loss < Infinity)
       .slice(0, CONFIRMED)
       .map(({ candidate }) => [candidate]);

@@ -1,7 +1,7 @@
 import { evidenceLevel } from '../../evidence-level.ts';
 import { percent } from '../../numbers.ts';
-import { documentsNeeded, smallestShown } from './confirmed.ts';
-import type { ConfirmOptions, Interval } from './confirmed.ts';
+import { documentsNeeded, smallestShown } from './loss-interval.ts';
+import type { ConfirmOptions, LossInterval } from './loss-interval.ts';
 
 /**
  * Says what a candidate lost, how sure that is, and on how much: a verdict, or a screening.
@@ -9,7 +9,7 @@ import type { ConfirmOptions, Interval } from './confirmed.ts';
  * @param options.chose whether these documents chose the candidate: then it is never a verdict; default false
  */
 export function lossText(
-  { mean, low, high, n, clusters }: Interval,
+  { mean, low, high, n, clusters }: LossInterval,
   { kind, level = 0.95, chose = false }: ConfirmOptions & { readonly chose?: boolean },
 ): string {
   const points = (loss: number): string => (100 * loss).toFixed(1),
@@ -20,7 +20,7 @@ export function lossText(
 }
 
 /**
- * Says why so many documents cannot show that a candidate keeps within a loss, and how many could; undefined if they
+ * Says why this number of documents cannot show that a candidate keeps within a loss, and how many could; undefined if they
  * can.
  */
 export function powerNote(documents: number, lose: number, options: ConfirmOptions): string | undefined {
