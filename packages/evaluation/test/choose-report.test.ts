@@ -8,6 +8,19 @@ import { useLines } from '../src/choose/report/lines.ts';
 import { frontierOf, lossPicture } from '../src/choose/report/picture.ts';
 import { choiceSentences } from '../src/choose/report/sentence.ts';
 
+const row = (policy: string, more: Partial<ChoiceRow> = {}): ChoiceRow => ({
+  ...{ policy, budget: '25%', share: 0.25, bytes: 1024, cost: 0.1, prompts: 10, alive: true, ms: 50 },
+  loss: { mean: 0, low: 0, high: 0.2, n: 10, clusters: 10 },
+  ...more,
+});
+const choiceOf = (more: Partial<Choice>): Choice => ({
+  ...{ model: 'm', engine: 'e', form: 'q8', seed: 0, goal: { budget: '25%' }, kind: 'same', level: 0.95 },
+  prompts: { choosing: 10, confirming: 10, documents: 20, tokens: 1000, answers: false, question: 'after' },
+  full: { bytes: 4096, ms: 100 },
+  rows: [row('knorm')],
+  ...{ chosen: 0, tied: [], left: 0, evidence: 'screening', done: true, seconds: 1 },
+  ...more,
+});
 const point = fc.record({
     bytes: fc.integer({ min: 1, max: 10 ** 9 }),
     loss: fc.double({ min: -1, max: 1, noNaN: true }),
@@ -29,9 +42,13 @@ test('the frontier is what nothing beats: as few bytes and less loss, or fewer b
 test('a picture fits its width, shows the choice once, and its marks stand where the numbers say', () =>
   fc.assert(
     fc.property(points, fc.nat(), fc.integer({ min: 30, max: 160 }), (all, at, width) => {
-      const chosen = all[at % all.length],
+      const asked = all.map(({ bytes, loss: mean }) =>
+          row('knorm', { bytes, kl: mean, loss: { mean, low: -1, high: 1, n: 1, clusters: 1 } }),
+        ),
+        chosen = all[at % all.length],
         full = Math.max(...all.map(({ bytes }) => bytes)),
-        lines = lossPicture(all, { chosen, full, width }).split('\n'),
+        choice = { rows: asked, full: { bytes: full, ms: 1 } },
+        lines = lossPicture(choice, { chosen: asked[at % all.length], width }).split('\n'),
         rows = lines.slice(1, -2).map((line) => line.slice(line.indexOf('|') + 1));
       for (const line of lines) expect(line.length).toBeLessThanOrEqual(width);
       const marks = rows.flatMap((row, y) => [...row].flatMap((mark, x) => (mark === ' ' ? [] : [{ mark, x, y }]))),
@@ -79,31 +96,24 @@ test('bytes are slots to engines that count no bytes, and what they cannot run i
   expect(none).toMatchObject({ where: 'node-llama-cpp', why: expect.stringContaining('attention') });
 });
 
-const row = (policy: string, more: Partial<ChoiceRow> = {}): ChoiceRow => ({
-  ...{ policy, budget: '25%', share: 0.25, bytes: 1024, cost: 0.1, prompts: 10, alive: true, ms: 50 },
-  loss: { mean: 0, low: 0, high: 0.2, n: 10, clusters: 10 },
-  ...more,
-});
-const choiceOf = (more: Partial<Choice>): Choice => ({
-  ...{ model: 'm', engine: 'e', form: 'q8', seed: 0, goal: { budget: '25%' }, kind: 'same', level: 0.95 },
-  prompts: { choosing: 10, confirming: 10, documents: 20, tokens: 1000, answers: false, question: 'after' },
-  full: { bytes: 4096, ms: 100 },
-  rows: [row('knorm')],
-  ...{ chosen: 0, tied: [], left: 0, evidence: 'screening', done: true, seconds: 1 },
-  ...more,
-});
 const confirmed = { mean: 0.1, low: 0.003, high: 0.45, n: 10, clusters: 10 };
 
 test('the answer says what to keep, what is lost on new texts, memory and time', () => {
   expect(choiceSentences(choiceOf({ rows: [row('knorm', { confirmed })] }))).toEqual([
-    'Keep knorm at 25%: 10.0 % of answers changed (95 % interval 0.3 to 45.0 %; 10 documents, a screening), on texts that had no say in the choice.',
+    'Least is lost with knorm at 25%: 10.0 % of answers changed (95 % interval 0.3 to 45.0 %; 10 documents, a screening), on texts that had no say in the choice.',
     'The cache holds 1.0 KiB of 4.0 KiB (25 %) in q8; reading a text and its answer takes 0.50 times as long.',
   ]);
 });
 
+test('where all lose alike the picture is of the divergence', () => {
+  const loss = { mean: 1, low: 0, high: 1, n: 4, clusters: 4 },
+    rows = [row('knorm', { loss, kl: 0.2 }), row('tova', { loss, kl: 0.8 })];
+  expect(lossPicture({ rows, full: { bytes: 4096, ms: 1 } }, { width: 80 })).toMatch(/^KL\n0\.80 \|[^#]*\n/);
+});
+
 test('without new texts it says that the interval flatters, and before the end that it is none', () => {
   const [first, ...others] = choiceSentences(choiceOf({ done: false, left: 3 }));
-  expect(first).toMatch(/^So far, keep knorm at 25%: .* on the texts that chose it, which flatters it\.$/);
+  expect(first).toMatch(/^So far least is lost with knorm at 25%: .* on the texts that chose it, which flatters it\.$/);
   expect(others.slice(1)).toEqual([
     'This is not the end: it was stopped early.',
     '3 candidates could not be asked in this time.',
@@ -122,11 +132,13 @@ test('where nothing keeps the loss it says so, which came nearest, and what lost
     nearest: 0,
     rows: [row('knorm', { confirmed: { ...confirmed, mean: 0.4 } })],
     failures: { lost: 4, dropped: 3, full: 2 },
+    kind: 'answers',
+    prompts: { choosing: 10, confirming: 10, documents: 20, tokens: 1000, answers: true, question: 'after' },
   });
   expect(chosen).toBe(0);
   const said = choiceSentences(none);
   expect(said[0]).toMatch(
-    /^No candidate loses at most 1\.0 %, so nothing should be dropped\. Nearest is knorm at 25%: 40/,
+    /^No candidate loses at most 1\.0 %, so nothing should be dropped\. Nearest is knorm at 25%: 40\.0 points/,
   );
   expect(said).toContain(
     "Of its 4 lost answers, 3 had the answer's own tokens dropped in every head; in the other 1 some head still had them, or they do not stand in the text.",

@@ -14,7 +14,6 @@ import {
   choose,
   lossPicture,
   pictureLegend,
-  pointsOf,
   readPrompts,
   rowOf,
   SHARES,
@@ -230,17 +229,16 @@ function progress(stderr: Stream): (now: ChoiceProgress) => void {
 /** Returns the answer for a terminal of this width: sentences, picture, table, and the lines that use it. */
 export function choiceText(choice: Choice, lines: readonly UseLine[], width: number): string {
   const [first = '', ...others] = choiceSentences(choice),
-    points = pointsOf(choice),
-    row = rowOf(choice),
+    picture = lossPicture(choice, { chosen: rowOf(choice), width }),
     columns = choiceColumns(choice),
     rows = shownRows(choice);
   const parts = [
     pc.bold(reflow(plain(first), width)),
     ...others.map((sentence) => reflow(plain(sentence), width)),
-    ...(points.length > 0
+    ...(picture !== ''
       ? [
           '',
-          lossPicture(points, { chosen: points.find((point) => point.row === row), full: choice.full.bytes, width }),
+          picture,
           pc.dim(reflow(pictureLegend, width)),
           '',
           fitColumns(

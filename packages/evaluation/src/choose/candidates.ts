@@ -8,8 +8,8 @@ import { askFiles } from '../ask-files.ts';
 import type { FileBudget } from '../cells/types.ts';
 import type { Subject } from '../subject.ts';
 import type { Candidate } from './candidate.ts';
-import { drawnPolicies, textOf } from './draw.ts';
-import { priced } from './price.ts';
+import { drawnPolicies } from './draw.ts';
+import { priceOf } from './price.ts';
 import { refusedBy } from './targets.ts';
 import type { Target } from './targets.ts';
 
@@ -65,7 +65,7 @@ export async function candidatesOf(
     const why = await unfit(policy);
     if (why !== undefined) return why;
     const at = (levels && budgets.length > 1 ? [...budgets, '100%' as const] : budgets).flatMap(
-      (budget) => priced(text, budget, config, lengths, form) ?? [],
+      (budget) => priceOf(text, budget, config, lengths, form) ?? [],
     );
     if (at.length === 0) return 'it forces more slots than any of these budgets has';
     found.push({ at, reads: needs.map(({ id }) => id).join() });

@@ -101,8 +101,8 @@ export async function choose(
     of = digestOf([model.fingerprint, model.engine, work]);
   if (options.state !== undefined) results.restore(options.state, of);
   const choosing = roundsOf(textsOf(split.choosing, prompts)),
-    confirming = roundsOf(textsOf(split.confirming, prompts)),
-    texts = [...choosing, ...confirming].flat(),
+    confirming = textsOf(split.confirming, prompts),
+    texts = [...choosing.flat(), ...confirming],
     promptsPerText = prompts.length / texts.length,
     started = performance.now(),
     seconds = (): number => (performance.now() - started) / 1000,
@@ -121,15 +121,19 @@ export async function choose(
       .slice(0, CONFIRMED)
       .map(({ candidate }) => [candidate]);
   const isRead = ([first]: Text): boolean => results.references[first] !== undefined,
-    unread = (some: readonly (readonly Text[])[]): number => some.flat().filter((text) => !isRead(text)).length,
-    confirmSeconds = (): number => Math.min(predicted(unread(confirming), finalists()), 30 * minutes);
+    unread = (some: readonly Text[]): number => some.filter((text) => !isRead(text)).length,
+    confirmSeconds = (): number => Math.min(predicted(unread(confirming), finalists()), 30 * minutes),
+    isOver = (): boolean =>
+      phase === 'choosing'
+        ? choosing.flat().some(isRead) && left() <= confirmSeconds()
+        : confirming.some(isRead) && left() <= 0;
   const choice = (): Choice => choiceOf(facts, results, { alive: new Set(ladders.flat()), done, seconds: seconds() });
   const report = (): void =>
     options.onProgress?.({
       ...{ phase, done: texts.filter(isRead).length, total: texts.length },
       secondsLeft: Math.max(
         0,
-        Math.min(left(), (phase === 'choosing' ? predicted(unread(choosing), ladders) : 0) + confirmSeconds()),
+        Math.min(left(), (phase === 'choosing' ? predicted(unread(choosing.flat()), ladders) : 0) + confirmSeconds()),
       ),
       get choice() {
         return choice();
@@ -143,14 +147,18 @@ export async function choose(
     const jobs = some
       .map((text) => ({ prompts: text, ladders: asked.filter((ladder) => !results.has(text, ladder)) }))
       .filter((job) => job.ladders.length > 0);
-    return runAll(runners, jobs, signal, (result) => {
-      results.add(result);
-      report();
+    return runAll(runners, jobs, {
+      ...{ isOver, signal },
+      onResult(result) {
+        results.add(result);
+        report();
+      },
     });
   };
 
   const look = (seen: readonly Text[]): void => {
-    ladders = stillIn(ladders, results, seen.flat(), clustersOf(seen.flat(), prompts), goal, level);
+    const some = seen.flat();
+    ladders = stillIn(ladders, results, { ...facts, prompts: some, clusters: clustersOf(some, prompts) });
   };
 
   try {
@@ -163,19 +171,16 @@ export async function choose(
       const atMiddle = choosing.length > 1 && r < choosing.length / 3,
         rungs = (some: readonly Ladder[]): readonly Ladder[] => (atMiddle ? some.map(middleOf) : some),
         time = (left() - confirmSeconds()) / (r === choosing.length - 1 ? 1 : 2);
-      if (ladders.length === 0 || (r > 0 && time <= 0)) break;
+      if (ladders.length === 0 || isOver()) break;
       ladders = affordable(ladders, time, (some) => predicted(round.length, rungs(some)));
       await ask(round, rungs(ladders));
       expectForm(prompts, results);
       look(choosing.slice(0, r + 1).flat());
     }
     phase = 'confirming';
-    const asked = finalists();
-    for (const [r, round] of confirming.entries()) {
-      if (r > 0 && left() <= 0) break;
-      await ask(round, asked);
-      done = r === confirming.length - 1;
-    }
+    const best = finalists();
+    await ask(confirming, best);
+    done = confirming.every((text) => results.has(text, best.flat()));
   } catch (error) {
     if (!signal?.aborted) throw error;
   } finally {

@@ -103,7 +103,7 @@ function otherValues({ default: usual, form }: Option<unknown>, known: Registry)
 }
 
 /** Returns a piece as policy text with `|` between pieces, which every keyboard has. */
-export const textOf = ({ methodName, label }: Pick<Piece, 'methodName' | 'label'>): string =>
+const textOf = ({ methodName, label }: Pick<Piece, 'methodName' | 'label'>): string =>
   (methodName ?? label)
     .split(/("(?:\\.|[^"\\])*")/)
     .map((part, i) => (i % 2 === 0 ? part.replaceAll(' ∘ ', ' | ') : part))

@@ -33,44 +33,57 @@ export function affordable(
   return ladders.slice(0, fit);
 }
 
+/** What a look at the results is about. */
+interface Look {
+  readonly candidates: readonly Candidate[];
+  readonly goal: ChoiceGoal;
+  readonly level: number;
+  /** Prompts that were asked. */
+  readonly prompts: readonly number[];
+  /** Their documents. */
+  readonly clusters: readonly number[];
+}
+
 /**
  * Returns what stays in the race, best first. For a budget, candidates leave that others are shown to beat; for a loss,
  * those that are shown to lose more, with what keeps less under the same policy.
- *
- * @param prompts those that were asked
- * @param clusters their documents
  */
-export function stillIn(
-  ladders: readonly Ladder[],
-  results: Results,
-  prompts: readonly number[],
-  clusters: readonly number[],
-  goal: ChoiceGoal,
-  level: number,
-): readonly Ladder[] {
-  const { kind } = results,
-    asked = ladders.flat().filter((i) => prompts.some((prompt) => results.outcomes[i][prompt])),
+export function stillIn(ladders: readonly Ladder[], results: Results, look: Look): readonly Ladder[] {
+  const { prompts, clusters, goal, level } = look,
+    // all that were asked, those that left too: an average over survivors alone would favour them
+    asked = results.outcomes.flatMap((of, i) => (prompts.some((prompt) => of[prompt]) ? [i] : [])),
     { dropped } = race(
       asked.map((i) => results.losses(i, prompts)),
       clusters,
-      { kind, level, ...('lose' in goal && { tolerance: goal.lose }) },
+      { kind: results.kind, level, ...('lose' in goal && { tolerance: goal.lose }) },
     ),
     out = new Set(dropped.map((i) => asked[i]));
-  const left = ladders.flatMap((ladder) => {
-    const rest = ladder.slice(ladder.findLastIndex((i) => out.has(i)) + 1).filter((i) => !results.refused.has(i));
-    return rest.length > 0 ? [rest] : [];
-  });
-  const scores = new Map(left.map((ladder) => [ladder, scoreOf(ladder)]));
-  return left.toSorted((a, b) => {
-    const [x, y] = [scores.get(a)!, scores.get(b)!]; // each has one
-    return x.loss - y.loss || x.kl - y.kl;
-  });
+  return ladders
+    .map((ladder) => ladder.slice(ladder.findLastIndex((i) => out.has(i)) + 1).filter((i) => !results.refused.has(i)))
+    .filter(({ length }) => length > 0)
+    .map((ladder) => ({ ladder, ...scoreOf(ladder, results, look) }))
+    .sort((a, b) => a.bytes - b.bytes || a.loss - b.loss || a.kl - b.kl)
+    .map(({ ladder }) => ladder);
+}
 
-  /** Means over what was asked of a ladder; what was not asked comes last. */
-  function scoreOf(ladder: Ladder): { readonly loss: number; readonly kl: number } {
-    const each = ladder.flatMap((i) => results.meanLoss(i, prompts, clusters) ?? []);
-    return each.length === 0
-      ? { loss: Number.MAX_VALUE, kl: 0 }
-      : { loss: mean(each.map(({ loss }) => loss)), kl: mean(each.map(({ kl }) => Math.min(kl, Number.MAX_VALUE))) };
-  }
+/**
+ * Returns what a ladder is ordered by: for a loss, the fewest bytes that keep it; then the mean loss and divergence of
+ * what was asked. A ladder that was not asked comes last.
+ */
+function scoreOf(
+  ladder: Ladder,
+  results: Results,
+  { candidates, goal, prompts, clusters }: Look,
+): { readonly bytes: number; readonly loss: number; readonly kl: number } {
+  const last = Number.MAX_VALUE,
+    each = ladder.flatMap((i) => {
+      const found = results.meanLoss(i, prompts, clusters);
+      return found ? [{ bytes: candidates[i].bytes, ...found }] : [];
+    });
+  if (each.length === 0) return { bytes: last, loss: last, kl: last };
+  return {
+    bytes: 'lose' in goal ? (each.find(({ loss }) => loss <= goal.lose)?.bytes ?? last) : 0,
+    loss: mean(each.map(({ loss }) => loss)),
+    kl: Math.min(last, mean(each.map(({ kl }) => kl))),
+  };
 }

@@ -21,7 +21,7 @@ const MOST_LENGTHS = 16;
  * Undefined where the budget holds fewer slots than the policy forces, or as many as the prompt has and nothing is
  * demoted.
  */
-export function priced(
+export function priceOf(
   text: string,
   given: FileBudget,
   model: ModelConfig,

@@ -24,15 +24,21 @@ export function inThisThread(
   };
 }
 
+interface RunAllOptions<R> {
+  /** Whether no further job is to begin. */
+  readonly isOver: () => boolean;
+  readonly signal: AbortSignal | undefined;
+  readonly onResult: (result: R) => void;
+}
+
 /**
- * Distributes jobs to runners, which stay; passes on each result as it comes. @throws what the first failing job throws,
- * or the signal's reason
+ * Distributes jobs to runners, which stay, until none is left or time is over; passes on each result as it comes. @throws
+ * what the first failing job throws, or the signal's reason
  */
 export async function runAll<J, R>(
   runners: readonly Runner<J, R>[],
   jobs: readonly J[],
-  signal: AbortSignal | undefined,
-  onResult: (result: R) => void,
+  { isOver, signal, onResult }: RunAllOptions<R>,
 ): Promise<void> {
   signal?.throwIfAborted();
   const queue = [...jobs],
@@ -45,7 +51,7 @@ export async function runAll<J, R>(
   try {
     await Promise.all(
       runners.map(async (runner) => {
-        for (let job = queue.shift(); job !== undefined && !failed; job = queue.shift()) {
+        for (let job = queue.shift(); job !== undefined && !failed && !isOver(); job = queue.shift()) {
           const running = runner.run(job);
           running.catch(() => {
             failed = true;

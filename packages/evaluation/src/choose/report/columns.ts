@@ -49,5 +49,5 @@ export const shownRows = ({ rows }: Choice): readonly ChoiceRow[] =>
 
 /** Explains the columns. */
 export const choiceLegend = ({ kind, level }: Pick<Choice, 'kind' | 'level'>): string =>
-  `${kind === 'answers' ? 'lost: points of the grade, beside the full cache' : 'changed: percent of the answers that are not those of the full cache'}; interval: ${percent(level)}. prompts: 'new' ones had no say in the choice; the others flatter the first rows.
+  `${kind === 'answers' ? 'lost: points of the grade that the full cache has more' : 'changed: percent of the answers that are not those of the full cache'}; interval: ${percent(level)}. prompts: 'new' ones had no say in the choice; the others flatter the first rows.
 KL: nats a token along the full cache's answer. cache: bytes after the event. time: of reading a prompt and its answer, against the full cache.`;

@@ -4,7 +4,7 @@ import { style as base } from '../../needle/report/style.ts';
 import type { Choice } from '../choice.ts';
 import { choiceColumns, choiceLegend, shownRows } from './columns.ts';
 import type { UseLine } from './lines.ts';
-import { axesOf, frontierOf, lossLabel, pointsOf } from './picture.ts';
+import { axesOf, frontierOf, shownIn } from './picture.ts';
 import { choiceSentences, rowOf, wayText } from './sentence.ts';
 
 const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [640, 320, 56, 16, 14, 44];
@@ -74,7 +74,7 @@ export const promptsText = ({ prompts: { choosing, confirming, documents, tokens
 
 /** Renders losses against bytes, a circle a candidate with its name as title, and the frontier as a line. */
 function chart(choice: Choice): string {
-  const points = pointsOf(choice);
+  const { title, points, labelOf } = shownIn(choice);
   if (points.length === 0) return '<p>No candidate was asked.</p>';
   const { bytes, loss } = axesOf(points, choice.full.bytes),
     along = (value: number): string =>
@@ -85,7 +85,7 @@ function chart(choice: Choice): string {
     chosen = rowOf(choice);
   const dots = points.map(
       (point) =>
-        `<circle${best.includes(point) ? ' class="best"' : ''} cx="${along(point.bytes)}" cy="${up(point.loss)}" r="3.5"><title>${escapeHtml(`${wayText(point.row)}: ${lossLabel(point.loss)}, ${bytesText(point.bytes)}`)}</title></circle>`,
+        `<circle${best.includes(point) ? ' class="best"' : ''} cx="${along(point.bytes)}" cy="${up(point.loss)}" r="3.5"><title>${escapeHtml(`${wayText(point.row)}: ${labelOf(point.loss)}, ${bytesText(point.bytes)}`)}</title></circle>`,
     ),
     ring = points
       .filter(({ row }) => row === chosen)
@@ -94,7 +94,7 @@ function chart(choice: Choice): string {
     labels = [
       ...ticks.map((at) => {
         const value = loss.from + at * (loss.to - loss.from);
-        return `<text x="${LEFT - 6}" y="${up(value)}" dy="4" text-anchor="end">${lossLabel(value)}</text>`;
+        return `<text x="${LEFT - 6}" y="${up(value)}" dy="4" text-anchor="end">${labelOf(value)}</text>`;
       }),
       ...ticks.map((at, i) => {
         const value = bytes.from + at * (bytes.to - bytes.from);
@@ -102,11 +102,11 @@ function chart(choice: Choice): string {
       }),
       `<text x="${WIDTH / 2}" y="${HEIGHT - 8}" text-anchor="middle">bytes of the cache (the full cache has ${bytesText(choice.full.bytes)})</text>`,
     ];
-  return `<svg class="chart" viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="Loss against bytes of ${points.length} candidates">
+  return `<svg class="chart" viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="${title} against bytes of ${points.length} candidates">
 <path class="axis" d="M${LEFT} ${TOP}V${HEIGHT - BOTTOM}H${WIDTH - RIGHT}"/>${labels.join('')}
 <polyline class="frontier" points="${best.map((point) => `${along(point.bytes)},${up(point.loss)}`).join(' ')}"/>
 ${dots.join('\n')}${ring.join('')}</svg>
-<p class="key">A circle is a candidate; the line joins those on the frontier: none loses less in as few bytes. The ring is the choice. Losses are those of the texts that chose.</p>`;
+<p class="key">A circle is a candidate; the line joins those on the frontier: none loses less in as few bytes. The ring is the choice. ${title === 'KL' ? 'All lose alike: up goes the divergence along the answer of the full cache, in nats a token.' : 'Losses are those of the texts that chose.'}</p>`;
 }
 
 function table(choice: Choice): string {

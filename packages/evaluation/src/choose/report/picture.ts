@@ -7,9 +7,29 @@ export interface Point {
   readonly loss: number;
 }
 
-/** Returns the candidates that were asked, with their loss on the texts that chose. */
-export const pointsOf = ({ rows }: Pick<Choice, 'rows'>): readonly (Point & { readonly row: ChoiceRow })[] =>
-  rows.flatMap((row) => (row.loss ? [{ row, bytes: row.bytes, loss: row.loss.mean }] : []));
+/** What is shown of a choice. */
+interface Shown {
+  /** What a loss is here: `loss`, or `KL` where all losses are alike. */
+  readonly title: string;
+  readonly points: readonly (Point & { readonly row: ChoiceRow })[];
+  readonly labelOf: (loss: number) => string;
+}
+
+/**
+ * Returns the candidates that were asked as points, with their loss on the texts that chose, or, where that tells none from
+ * another, the divergence along the full cache's answer.
+ */
+export function shownIn({ rows }: Pick<Choice, 'rows'>): Shown {
+  const asked = rows.filter(({ loss }) => loss),
+    alike = new Set(asked.map(({ loss }) => loss!.mean)).size < 2 && asked.length > 1;
+  return {
+    title: alike ? 'KL' : 'loss',
+    points: asked.map((row) => ({ row, bytes: row.bytes, loss: alike ? (row.kl ?? 0) : row.loss!.mean })),
+    labelOf: alike
+      ? (nats) => nats.toPrecision(2)
+      : (loss) => `${(100 * loss).toFixed(loss !== 0 && Math.abs(loss) < 0.1 ? 1 : 0)} %`,
+  };
+}
 
 /** Returns the points that no other beats in both: fewer bytes at no more loss, or less loss at no more bytes; by bytes. */
 export function frontierOf<P extends Point>(points: readonly P[]): readonly P[] {
@@ -42,22 +62,24 @@ const HEIGHT = 12;
 const MARKS = [' ', '.', ':', 'F', 'o', '#'];
 
 /**
- * Draws losses against bytes with characters, a mark a candidate, least loss at the bottom; readable without colours.
+ * Draws the losses of a choice against bytes with characters, a mark a candidate, least loss at the bottom; readable
+ * without colours. Empty if none was asked.
  *
- * @param chosen the point of the choice, one of `points`
- * @param full bytes of the full cache
+ * @param chosen the row of the choice
  * @param width of a line in characters
  */
-export function lossPicture<P extends Point>(
-  points: readonly P[],
-  { chosen, full, width }: { readonly chosen?: P | undefined; readonly full: number; readonly width: number },
+export function lossPicture(
+  choice: Pick<Choice, 'rows' | 'full'>,
+  { chosen, width }: { readonly chosen?: ChoiceRow | undefined; readonly width: number },
 ): string {
+  const { title, points, labelOf } = shownIn(choice),
+    full = choice.full.bytes;
   if (points.length === 0) return '';
   const { bytes, loss } = axesOf(points, full),
     labels = new Map([
-      [0, lossLabel(loss.to)],
-      [Math.floor((HEIGHT - 1) / 2), lossLabel((loss.to + loss.from) / 2)],
-      [HEIGHT - 1, lossLabel(loss.from)],
+      [0, labelOf(loss.to)],
+      [Math.floor((HEIGHT - 1) / 2), labelOf((loss.to + loss.from) / 2)],
+      [HEIGHT - 1, labelOf(loss.from)],
     ]),
     left = Math.max(...[...labels.values()].map(({ length }) => length)),
     columns = Math.max(8, Math.min(width, 100) - left - 2),
@@ -70,16 +92,16 @@ export function lossPicture<P extends Point>(
     if (MARKS.indexOf(shown) > MARKS.indexOf(row[at])) row[at] = shown;
   };
   put({ bytes: full, loss: 0 }, 'F');
-  for (const point of points) put(point, point === chosen ? '#' : best.has(point) ? 'o' : '.');
+  for (const point of points) put(point, point.row === chosen ? '#' : best.has(point) ? 'o' : '.');
   return [
-    'loss',
+    title,
     ...rows.map((row, r) => `${(labels.get(r) ?? '').padStart(left)} |${row.join('')}`.trimEnd()),
     `${' '.repeat(left)} +${'-'.repeat(columns)}`,
     `${' '.repeat(left + 2)}${spread(['0', 'bytes of the cache', bytesText(bytes.to)], columns)}`,
   ].join('\n');
 }
 
-/** Returns the cell of a value on an axis of so many cells. */
+/** Returns the cell of a value on an axis with this number of cells. */
 const placeOf = (value: number, { from, to }: Axis, cells: number): number =>
   Math.min(cells - 1, Math.max(0, Math.round(((value - from) / (to - from)) * (cells - 1))));
 
@@ -90,7 +112,3 @@ function spread([first, middle, last]: readonly [string, string, string], width:
     ? `${first}${' '.repeat(Math.max(1, width - first.length - last.length))}${last}`
     : `${first}${' '.repeat(Math.floor(gap / 2))}${middle}${' '.repeat(Math.ceil(gap / 2))}${last}`;
 }
-
-/** Returns a loss as percent, short. */
-export const lossLabel = (loss: number): string =>
-  `${(100 * loss).toFixed(loss !== 0 && Math.abs(loss) < 0.1 ? 1 : 0)} %`;

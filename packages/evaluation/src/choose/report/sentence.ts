@@ -11,7 +11,7 @@ export const rowOf = ({ rows, chosen, nearest }: Choice): ChoiceRow | undefined 
 
 /**
  * Says what a choice came to, a sentence each: what to keep, what is lost with its interval on texts that had no say,
- * memory and time beside the full cache, what cannot be told apart, and what lost answers have in common.
+ * memory and time against the full cache, what cannot be told apart, and what lost answers have in common.
  */
 export function choiceSentences(choice: Choice): readonly string[] {
   const row = rowOf(choice);
@@ -36,6 +36,8 @@ function lead({ goal, kind, level, chosen, done }: Choice, row: ChoiceRow): stri
           ? `${lossText(loss, { kind, level, chose: true })}, on the texts that chose it, which flatters it`
           : 'not measured yet',
     way = wayText(row);
+  if (chosen !== undefined && 'budget' in goal)
+    return `${done ? 'Least' : 'So far least'} is lost with ${way}: ${lost}.`;
   if (chosen !== undefined) return `${done ? 'Keep' : 'So far, keep'} ${way}: ${lost}.`;
   const within = 'lose' in goal ? `loses at most ${percent(goal.lose, 1)}` : `fits ${goal.budget}`;
   return `${done ? 'No candidate' : 'So far no candidate'} ${within}, so nothing should be dropped. Nearest is ${way}: ${lost}.`;
@@ -73,8 +75,8 @@ function ties({ goal, chosen, tied, rows }: Choice): readonly string[] {
   ];
 }
 
-function failures({ failures }: Choice): readonly string[] {
-  if (!failures || failures.lost + failures.full === 0) return [];
+function failures({ failures, prompts }: Choice): readonly string[] {
+  if (!failures || !prompts.answers) return []; // what the right answer's tokens are is not known
   const { lost, dropped, full } = failures;
   return [
     ...(lost > 0
