@@ -15,8 +15,8 @@ export interface LossInterval {
   /** Number of documents. */
   readonly clusters: number;
 }
-/** Options of `lossInterval` and `tiesOf`. */
-export interface ConfirmOptions {
+/** Options of `lossInterval` and `tiesWith`. */
+export interface IntervalOptions {
   readonly kind: LossKind;
   /** @defaultValue 0.95 */
   readonly level?: number;
@@ -38,7 +38,7 @@ export interface ConfirmOptions {
 export function lossInterval(
   losses: readonly number[],
   clusters: readonly number[],
-  { kind, level = 0.95 }: ConfirmOptions,
+  { kind, level = 0.95 }: IntervalOptions,
 ): LossInterval {
   checkLevel('lossInterval', level);
   checkLosses('lossInterval', losses, clusters, kind);
@@ -85,7 +85,7 @@ function excludedUpTo(excluded: (place: number) => boolean): number {
 /** Returns the largest mean that bets on a larger one rule out. */
 const leastMean = (values: readonly number[], tail: number): number =>
   excludedUpTo((place) => stake(values, place) >= 1 / tail);
-/** Returns Clopper and Pearson's lower end: the largest share under which this number of n, or more, has probability `tail`. */
+/** Returns Clopper and Pearson's lower end: the largest share under which `lost` or more of n have probability `tail`. */
 const leastShare = (lost: number, n: number, tail: number): number =>
   lost === 0 ? 0 : excludedUpTo((share) => atLeast(lost, n, share) <= tail);
 /** Returns the probability of at least `least` of n. In logarithms: the terms at both ends may be too small. */
@@ -106,14 +106,14 @@ function atLeast(least: number, n: number, share: number): number {
  *
  * @throws RangeError as `lossInterval`
  */
-export function tiesOf(
+export function tiesWith(
   losses: readonly (readonly number[])[],
   clusters: readonly number[],
   of: number,
-  { kind, level = 0.95 }: ConfirmOptions,
+  { kind, level = 0.95 }: IntervalOptions,
 ): readonly number[] {
-  checkLevel('tiesOf', level);
-  for (const row of losses) checkLosses('tiesOf', row, clusters, kind);
+  checkLevel('tiesWith', level);
+  for (const row of losses) checkLosses('tiesWith', row, clusters, kind);
   const documents = promptsOf(clusters),
     means = losses.map((row) => documentMeans(row, documents)),
     enough = (2 * (losses.length - 1)) / (1 - level),
@@ -121,19 +121,27 @@ export function tiesOf(
   return [...losses.keys()].filter((c) => c !== of && !apart(c, of) && !apart(of, c));
 }
 
-/** Returns the smallest loss that this number of documents, of which none loses anything, rules out. */
-export const smallestShown = (documents: number, options: ConfirmOptions): number =>
-  lossInterval(new Array<number>(documents).fill(0), [...Array(documents).keys()], options).high;
+/** Returns the smallest loss that a number of documents, of which none loses anything, rule out. */
+export function smallestShown(documents: number, { kind, level = 0.95 }: IntervalOptions): number {
+  const tail = (1 - level) / 2,
+    none = scaled(0, kind);
+  return kind === 'same'
+    ? 1 - tail ** (1 / documents)
+    : unscaled(1 - excludedUpTo((place) => stake([1 - none], place, documents) >= 1 / tail), kind);
+}
 
+/** No one has more documents. */
+const MOST = 2 ** 40;
 /**
- * Returns the number of documents that it takes to rule out a loss, if none of them loses anything.
- *
- * @throws RangeError unless the loss is above 0
+ * Returns the number of documents that it takes to rule out a loss, if none of them loses anything; Infinity for more
+ * than there are.
  */
-export function documentsNeeded(loss: number, options: ConfirmOptions): number {
-  if (!(loss > 0)) throw new RangeError(`documentsNeeded: expected a loss above 0, got ${loss}`);
+export function documentsNeeded(loss: number, options: IntervalOptions): number {
   let [few, many] = [0, 1];
-  while (smallestShown(many, options) > loss) [few, many] = [many, 2 * many];
+  while (smallestShown(many, options) > loss) {
+    if (many > MOST) return Infinity;
+    [few, many] = [many, 2 * many];
+  }
   while (many - few > 1) {
     const middle = Math.floor((few + many) / 2);
     if (smallestShown(middle, options) > loss) few = middle;
