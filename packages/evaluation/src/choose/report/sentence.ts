@@ -81,7 +81,7 @@ function failures({ failures, prompts }: Choice): readonly string[] {
   return [
     ...(lost > 0
       ? [
-          `Of its ${counted(lost, 'lost answer')}, ${dropped === lost ? 'all' : dropped} had the answer's own tokens dropped in every head${dropped < lost ? `; in the other ${lost - dropped} some head still had them, or they do not stand in the text` : ''}.`,
+          `In ${dropped} of ${counted(lost, 'text')} whose answer it lost, no head held all of the answer's tokens${dropped < lost ? '; elsewhere some head did, or the answer does not stand in the text' : ''}.`,
         ]
       : []),
     ...(full > 0 ? [`The model fails on ${full} of these texts with its full cache too.`] : []),
