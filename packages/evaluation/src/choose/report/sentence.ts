@@ -53,9 +53,9 @@ function cost({ full, form }: Choice, { bytes, ms }: ChoiceRow): string {
 
 /** Says whether the interval keeps a loss that was asked for. */
 function power({ goal, kind, level, chosen }: Choice, { confirmed }: ChoiceRow): readonly string[] {
-  if (!confirmed || !('lose' in goal) || confirmed.high <= goal.lose) return [];
+  if (chosen === undefined || !confirmed || !('lose' in goal) || confirmed.high <= goal.lose) return [];
   return [
-    ...(chosen !== undefined && confirmed.mean > goal.lose
+    ...(confirmed.mean > goal.lose
       ? [`That is more than ${percent(goal.lose, 1)}, within which it kept on the texts that chose it.`]
       : []),
     ...[powerNote(confirmed.clusters, goal.lose, { kind, level }) ?? []].flat(),
