@@ -276,6 +276,21 @@ describe('a choice', () => {
     const other = asked(texts(19), { ...options, start: second.start, state });
     await expect(other).rejects.toThrow('state: expected results of this model, these prompts and these candidates');
   });
+  it('waits for no runner once its signal is aborted, and stops each', async () => {
+    const stop = new AbortController(),
+      stopped: string[] = [],
+      start = () => ({
+        run: () => {
+          setTimeout(() => stop.abort());
+          return new Promise<never>(() => {});
+        },
+        stop: async () => stopped.push('one'),
+      }),
+      { done, rows } = await asked(texts(8), {
+        ...{ candidates: [candidate('full', 1)], goal: budget, start, size: 2, signal: stop.signal },
+      });
+    expect([done, rows[0].loss, stopped]).toEqual([false, undefined, ['one', 'one']]);
+  });
   it('takes no other value for its state', async () => {
     const options = { candidates: [candidate('full', 1)], goal: budget };
     let state: object = {};
@@ -332,6 +347,16 @@ describe('a choice', () => {
 });
 
 describe('a choice with a model', () => {
+  it('stops within a text', async () => {
+    const prompts = [0, 1].map((i) => ({ document: `d${i}`, ids: book.slice(400 * i, 400 * i + 400), origin: `${i}` })),
+      options = {
+        candidates: [candidate('h2o', 0.2)],
+        goal: budget,
+        answerTokens: 500,
+        signal: AbortSignal.timeout(40),
+      };
+    expect((await asked(prompts, options)).done).toBe(false);
+  });
   it('prefers what keeps the answers, grades them, and says which candidates cannot run', async () => {
     const prompts = Array.from(
         { length: 6 },
