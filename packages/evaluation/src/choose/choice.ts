@@ -7,7 +7,7 @@ import type { ChoicePrompt } from './prompts.ts';
 import type { Results } from './results.ts';
 import { clustersOf } from './split.ts';
 import type { ChoiceSplit } from './split.ts';
-import { lossInterval, tiesWith } from './statistics/loss-interval.ts';
+import { lossInterval, tiesOf } from './statistics/loss-interval.ts';
 import type { LossInterval } from './statistics/loss-interval.ts';
 import type { LossKind } from './statistics/losses.ts';
 
@@ -116,7 +116,7 @@ const meanOf = <T>(some: readonly T[], of: (one: T) => number): number | undefin
  * Puts candidates in the order of the goal, by the prompts that choose: by loss, or, of those that keep a loss, by bytes.
  * Candidates that were asked less than half as often as the others come later, and what was never asked last.
  */
-export function ranked(
+export function rankCandidates(
   { candidates, split: { choosing }, goal, prompts }: ChoiceFacts,
   results: Results,
 ): readonly Standing[] {
@@ -150,7 +150,7 @@ export function choiceOf(
 ): Choice {
   const { model, engine, seed, goal, level, prompts, candidates, split } = facts,
     { kind } = results,
-    standings = ranked(facts, results),
+    standings = rankCandidates(facts, results),
     known = results.references.filter((one) => one !== undefined);
   const intervalOn = (candidate: number, side: readonly number[]): LossInterval | undefined => {
     const there = side.filter((prompt) => results.outcomes[candidate][prompt]),
@@ -212,7 +212,7 @@ export function choiceOf(
     tied:
       confirmedRows.length < 2
         ? []
-        : tiesWith(
+        : tiesOf(
             confirmedRows.map((row) => results.losses(standings[row].candidate, told, kind).map((loss) => loss ?? 0)), // all are known
             clustersOf(told, prompts),
             0,
