@@ -141,7 +141,7 @@ test('where nothing keeps the loss it says so, which came nearest, and what lost
     /^No candidate loses at most 1\.0 %, so nothing should be dropped\. Nearest is knorm at 25%: 40\.0 points/,
   );
   expect(said).toContain(
-    "Of its 4 lost answers, 3 had the answer's own tokens dropped in every head; in the other 1 some head still had them, or they do not stand in the text.",
+    "In 3 of 4 texts whose answer it lost, no head held all of the answer's tokens; elsewhere some head did, or the answer does not stand in the text.",
   );
   expect(said).toContain('The model fails on 2 of these texts with its full cache too.');
 });

@@ -2,9 +2,9 @@ import { random, wilson } from '@kv/tasks';
 import type { Random } from '@kv/tasks';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { bisectLadder } from '../src/choose/statistics/bisect.ts';
+import { bisect } from '../src/choose/statistics/bisect.ts';
 import { stake } from '../src/choose/statistics/bets.ts';
-import { documentsNeeded, lossInterval, smallestShown, tiesOf } from '../src/choose/statistics/loss-interval.ts';
+import { documentsNeeded, lossInterval, smallestShown, tiesWith } from '../src/choose/statistics/loss-interval.ts';
 import type { LossKind } from '../src/choose/statistics/losses.ts';
 import { race } from '../src/choose/statistics/race.ts';
 import { lossText, powerNote } from '../src/choose/statistics/words.ts';
@@ -304,14 +304,14 @@ describe('a choice, repeated 200 times', () => {
       noise = alone(8).map(() => alone(400).map(() => Number(draw.next() < 0.4))),
       told = repeats(noise, 'noise').filter(({ chosen: c, confirming }) => {
         const rows = noise.map((row) => confirming.map((d) => row[d]));
-        return tiesOf(rows, alone(CONFIRMING), c, { kind: 'same' }).length < noise.length - 1;
+        return tiesWith(rows, alone(CONFIRMING), c, { kind: 'same' }).length < noise.length - 1;
       });
     expect(told.length / REPEATS).toBeLessThanOrEqual(1 - LEVEL);
   });
   it('and tells a choice from what always fails', () => {
     const rows = [alone(20).map(() => 0), alone(20).map(() => 1), alone(20).map((i) => Number(i === 3))];
-    expect(tiesOf(rows, alone(20), 0, { kind: 'same' })).toEqual([2]);
-    expect(tiesOf(rows, alone(20), 1, { kind: 'same' })).toEqual([]);
+    expect(tiesWith(rows, alone(20), 0, { kind: 'same' })).toEqual([2]);
+    expect(tiesWith(rows, alone(20), 1, { kind: 'same' })).toEqual([]);
   });
 });
 
@@ -360,13 +360,13 @@ describe('words', () => {
   });
 });
 
-describe('bisectLadder', () => {
+describe('bisect', () => {
   it('gives every rung of a monotone ladder, and runs fewer', async () => {
     await fc.assert(
       fc.asyncProperty(fc.integer({ min: 1, max: 40 }), fc.integer({ min: 0, max: 41 }), async (rungs, from) => {
         const ran: number[] = [],
           loss = (rung: number): number => Number(rung < from);
-        const results = await bisectLadder(
+        const results = await bisect(
           rungs,
           async (rung) => {
             ran.push(rung);

@@ -149,7 +149,7 @@ async function run(more: readonly string[], flags: Flags, command: Command, term
         if (stateFile !== undefined) writeWhole(resolve(cwd, stateFile), JSON.stringify(now.state), plain(stateFile));
       },
     });
-  const row = rowOf(choice),
+  const row = choice.chosen === undefined ? undefined : rowOf(choice),
     lines = row ? useLines(row, flags.model, choice.prompts.tokens) : [];
   stdout.write(
     flags.json ? `${JSON.stringify({ ...choice, lines })}\n` : `${choiceText(choice, lines, lineWidth(stdout))}\n`,

@@ -16,7 +16,7 @@ import type { Target } from './targets.ts';
 /** Shares of memory that are tried where the loss is given and the budget is sought. */
 export const SHARES: readonly FileBudget[] = ['6.25%', '12.5%', '25%', '50%'];
 
-/** Options of `candidatesOf`. */
+/** What candidates are drawn for. */
 export interface CandidateOptions {
   /** Tokens read of each prompt. */
   readonly lengths: readonly number[];

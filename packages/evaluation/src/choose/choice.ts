@@ -7,7 +7,7 @@ import type { ChoicePrompt } from './prompts.ts';
 import type { Results } from './results.ts';
 import { clustersOf } from './split.ts';
 import type { ChoiceSplit } from './split.ts';
-import { lossInterval, tiesOf } from './statistics/loss-interval.ts';
+import { lossInterval, tiesWith } from './statistics/loss-interval.ts';
 import type { LossInterval } from './statistics/loss-interval.ts';
 import type { LossKind } from './statistics/losses.ts';
 
@@ -212,7 +212,7 @@ export function choiceOf(
     tied:
       confirmedRows.length < 2
         ? []
-        : tiesOf(
+        : tiesWith(
             confirmedRows.map((row) => results.losses(standings[row].candidate, told, kind).map((loss) => loss ?? 0)), // all are known
             clustersOf(told, prompts),
             0,

@@ -4,7 +4,7 @@ import type { CompiledPolicy } from '@kv/core/engine';
 
 /** Engines that a choice can be for: this one, and those that `@kv/adapters-transformers` and `@kv/adapters-node-llama-cpp` serve. */
 export const TARGETS = ['kv', 'transformers.js', 'node-llama-cpp'] as const;
-/** The name of an engine that a choice is for. */
+/** An engine that a choice can be for. */
 export type Target = (typeof TARGETS)[number];
 
 const INSIDE = ['view', 'freeze', 'wrapSelect', 'compact'] as const;

@@ -57,8 +57,7 @@ export function choiceReport(
 ${others.map((sentence) => `<p>${escapeHtml(sentence)}</p>`).join('\n')}
 <section><h2>Loss against bytes</h2>
 ${chart(choice)}</section>
-<section><h2>To use it</h2>
-${lines.map(({ where, line, why }) => `<h3>${escapeHtml(where)}</h3>${line === undefined ? `<p>Cannot run it: ${escapeHtml(why ?? '')}.</p>` : `<pre>${escapeHtml(line)}</pre>`}`).join('\n')}</section>
+${uses(lines)}
 <section><h2>The best candidates</h2>
 ${table(choice)}
 <p class="key">${escapeHtml(choiceLegend(choice))}</p></section>
@@ -106,8 +105,15 @@ function chart(choice: Choice): string {
 <path class="axis" d="M${LEFT} ${TOP}V${HEIGHT - BOTTOM}H${WIDTH - RIGHT}"/>${labels.join('')}
 <polyline class="frontier" points="${best.map((point) => `${along(point.bytes)},${up(point.loss)}`).join(' ')}"/>
 ${dots.join('\n')}${ring.join('')}</svg>
-<p class="key">A circle is a candidate; the line joins those on the frontier: none loses less in as few bytes. The ring is the choice. ${title === 'KL' ? 'All lose alike: up goes the divergence along the answer of the full cache, in nats a token.' : 'Losses are those of the texts that chose.'}</p>`;
+<p class="key">A circle is a candidate; the line joins those on the frontier: none loses less in as few bytes. The ring is the choice, or what came nearest. ${title === 'KL' ? 'All lose alike: up goes the divergence along the answer of the full cache, in nats a token.' : 'Losses are those of the texts that chose.'}</p>`;
 }
+
+/** Renders the lines that use a choice; empty without any. */
+const uses = (lines: readonly UseLine[]): string =>
+  lines.length === 0
+    ? ''
+    : `<section><h2>To use it</h2>
+${lines.map(({ where, line, why }) => `<h3>${escapeHtml(where)}</h3>${line === undefined ? `<p>Cannot run it: ${escapeHtml(why ?? '')}.</p>` : `<pre>${escapeHtml(line)}</pre>`}`).join('\n')}</section>`;
 
 function table(choice: Choice): string {
   const columns = choiceColumns(choice),

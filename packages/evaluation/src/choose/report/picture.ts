@@ -56,7 +56,7 @@ export const axesOf = (points: readonly Point[], full: number): { readonly bytes
 
 /** Explains the marks of a picture. */
 export const pictureLegend =
-  '# the choice, o the frontier (nothing loses less in as few bytes), . another candidate, : several, F the full cache';
+  '# the choice, or what came nearest, o the frontier (nothing loses less in as few bytes), . another candidate, : several, F the full cache';
 const HEIGHT = 12;
 /** The marks, the weakest first: of several points in a place the strongest shows. */
 const MARKS = [' ', '.', ':', 'F', 'o', '#'];

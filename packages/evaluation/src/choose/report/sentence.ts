@@ -53,9 +53,9 @@ function cost({ full, form }: Choice, { bytes, ms }: ChoiceRow): string {
 
 /** Says whether the interval keeps a loss that was asked for. */
 function power({ goal, kind, level, chosen }: Choice, { confirmed }: ChoiceRow): readonly string[] {
-  if (!confirmed || !('lose' in goal) || confirmed.high <= goal.lose) return [];
+  if (chosen === undefined || !confirmed || !('lose' in goal) || confirmed.high <= goal.lose) return [];
   return [
-    ...(chosen !== undefined && confirmed.mean > goal.lose
+    ...(confirmed.mean > goal.lose
       ? [`That is more than ${percent(goal.lose, 1)}, within which it kept on the texts that chose it.`]
       : []),
     ...[powerNote(confirmed.clusters, goal.lose, { kind, level }) ?? []].flat(),
@@ -81,7 +81,7 @@ function failures({ failures, prompts }: Choice): readonly string[] {
   return [
     ...(lost > 0
       ? [
-          `Of its ${counted(lost, 'lost answer')}, ${dropped === lost ? 'all' : dropped} had the answer's own tokens dropped in every head${dropped < lost ? `; in the other ${lost - dropped} some head still had them, or they do not stand in the text` : ''}.`,
+          `In ${dropped} of ${counted(lost, 'text')} whose answer it lost, no head held all of the answer's tokens${dropped < lost ? '; elsewhere some head did, or the answer does not stand in the text' : ''}.`,
         ]
       : []),
     ...(full > 0 ? [`The model fails on ${full} of these texts with its full cache too.`] : []),

@@ -15,7 +15,7 @@ export interface LossInterval {
   /** Number of documents. */
   readonly clusters: number;
 }
-/** Options of `lossInterval` and `tiesOf`. */
+/** Options of `lossInterval` and `tiesWith`. */
 export interface IntervalOptions {
   readonly kind: LossKind;
   /** @defaultValue 0.95 */
@@ -106,14 +106,14 @@ function atLeast(least: number, n: number, share: number): number {
  *
  * @throws RangeError as `lossInterval`
  */
-export function tiesOf(
+export function tiesWith(
   losses: readonly (readonly number[])[],
   clusters: readonly number[],
   of: number,
   { kind, level = 0.95 }: IntervalOptions,
 ): readonly number[] {
-  checkLevel('tiesOf', level);
-  for (const row of losses) checkLosses('tiesOf', row, clusters, kind);
+  checkLevel('tiesWith', level);
+  for (const row of losses) checkLosses('tiesWith', row, clusters, kind);
   const documents = promptsOf(clusters),
     means = losses.map((row) => documentMeans(row, documents)),
     enough = (2 * (losses.length - 1)) / (1 - level),
