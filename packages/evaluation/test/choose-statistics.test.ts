@@ -2,9 +2,9 @@ import { random, wilson } from '@kv/tasks';
 import type { Random } from '@kv/tasks';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { bisected } from '../src/choose/statistics/bisect.ts';
+import { bisect } from '../src/choose/statistics/bisect.ts';
 import { stake } from '../src/choose/statistics/bets.ts';
-import { confirmed, documentsNeeded, smallestShown, tied } from '../src/choose/statistics/confirmed.ts';
+import { documentsNeeded, lossInterval, smallestShown, tiesWith } from '../src/choose/statistics/loss-interval.ts';
 import type { LossKind } from '../src/choose/statistics/losses.ts';
 import { race } from '../src/choose/statistics/race.ts';
 import { lossText, powerNote } from '../src/choose/statistics/words.ts';
@@ -49,10 +49,10 @@ function outcomes(values: readonly number[], chances: readonly number[], n: numb
   });
 }
 
-describe('confirmed', () => {
+describe('lossInterval', () => {
   it("is Clopper and Pearson's for answers that changed", () => {
     const of = (lost: number, n: number): readonly [number, number] => {
-      const { low, high } = confirmed(
+      const { low, high } = lossInterval(
         alone(n).map((i) => Number(i < lost)),
         alone(n),
         { kind: 'same' },
@@ -80,7 +80,7 @@ describe('confirmed', () => {
         const covered = outcomes(values, chances, n).reduce((sum, [drawn, p]) => {
           // a document of two prompts: one of them changed is a half
           const losses = drawn.flatMap((x) => (prompts === 1 ? [x] : [Math.ceil(x), Math.floor(x)])),
-            { low, high } = confirmed(
+            { low, high } = lossInterval(
               losses,
               alone(losses.length).map((i) => Math.floor(i / prompts)),
               { kind },
@@ -94,7 +94,7 @@ describe('confirmed', () => {
     fc.assert(
       fc.property(fc.array(fc.integer({ min: -4, max: 4 }), { minLength: 1, maxLength: 30 }), (quarters) => {
         const losses = quarters.map((q) => q / 4),
-          { low, high, mean: middle } = confirmed(losses, alone(losses.length), { kind: 'answers' }),
+          { low, high, mean: middle } = lossInterval(losses, alone(losses.length), { kind: 'answers' }),
           inside = alone(401)
             .map((i) => i / 200 - 1)
             .filter((m) => {
@@ -117,15 +117,15 @@ describe('confirmed', () => {
     );
   });
   it('counts a document once, whatever its number of prompts', () => {
-    const long = confirmed([1, 1, 1, 1, 0, 0], [0, 0, 0, 0, 1, 2], { kind: 'same' });
+    const long = lossInterval([1, 1, 1, 1, 0, 0], [0, 0, 0, 0, 1, 2], { kind: 'same' });
     expect(long).toMatchObject({ mean: expect.closeTo(1 / 3, 12), n: 6, clusters: 3 });
   });
   it('refuses what is no loss', () => {
-    expect(() => confirmed([], [], { kind: 'same' })).toThrow('expected at least one loss, got none');
-    expect(() => confirmed([-1], [0], { kind: 'same' })).toThrow('expected losses (same) from 0 to 1, got -1');
-    expect(() => confirmed([NaN], [0], { kind: 'answers' })).toThrow('got NaN');
-    expect(() => confirmed([0.5], [0], { kind: 'same' })).toThrow('of 0 or 1, got fractions');
-    expect(() => confirmed([1, 0], [0], { kind: 'same' })).toThrow('for each of 1 prompts, got 2');
+    expect(() => lossInterval([], [], { kind: 'same' })).toThrow('expected at least one loss, got none');
+    expect(() => lossInterval([-1], [0], { kind: 'same' })).toThrow('expected losses (same) from 0 to 1, got -1');
+    expect(() => lossInterval([NaN], [0], { kind: 'answers' })).toThrow('got NaN');
+    expect(() => lossInterval([0.5], [0], { kind: 'same' })).toThrow('of 0 or 1, got fractions');
+    expect(() => lossInterval([1, 0], [0], { kind: 'same' })).toThrow('for each of 1 prompts, got 2');
     expect(() => race([[0]], [0], { kind: 'same', level: 95 })).toThrow('a level between 0 and 1, got 95');
   });
 });
@@ -246,13 +246,13 @@ describe('a choice, repeated 200 times', () => {
     all.filter((one) => covers(interval(one), truth[one.chosen])).length / REPEATS;
 
   it('covers the loss of the choice on fresh documents in at least 95 %', () => {
-    expect(coverage((one) => confirmed(onFresh(one), alone(CONFIRMING), { kind: 'same' }))).toBeGreaterThanOrEqual(
+    expect(coverage((one) => lossInterval(onFresh(one), alone(CONFIRMING), { kind: 'same' }))).toBeGreaterThanOrEqual(
       LEVEL,
     );
     // the same documents in pairs: fractions, so bets instead of Clopper and Pearson
     expect(
       coverage((one) =>
-        confirmed(
+        lossInterval(
           onFresh(one),
           alone(CONFIRMING).map((i) => i >> 1),
           { kind: 'same' },
@@ -304,20 +304,20 @@ describe('a choice, repeated 200 times', () => {
       noise = alone(8).map(() => alone(400).map(() => Number(draw.next() < 0.4))),
       told = repeats(noise, 'noise').filter(({ chosen: c, confirming }) => {
         const rows = noise.map((row) => confirming.map((d) => row[d]));
-        return tied(rows, alone(CONFIRMING), c, { kind: 'same' }).length < noise.length - 1;
+        return tiesWith(rows, alone(CONFIRMING), c, { kind: 'same' }).length < noise.length - 1;
       });
     expect(told.length / REPEATS).toBeLessThanOrEqual(1 - LEVEL);
   });
   it('and tells a choice from what always fails', () => {
     const rows = [alone(20).map(() => 0), alone(20).map(() => 1), alone(20).map((i) => Number(i === 3))];
-    expect(tied(rows, alone(20), 0, { kind: 'same' })).toEqual([2]);
-    expect(tied(rows, alone(20), 1, { kind: 'same' })).toEqual([]);
+    expect(tiesWith(rows, alone(20), 0, { kind: 'same' })).toEqual([2]);
+    expect(tiesWith(rows, alone(20), 1, { kind: 'same' })).toEqual([]);
   });
 });
 
 describe('words', () => {
   it('say how much was lost and on how much', () => {
-    const interval = confirmed(
+    const interval = lossInterval(
       alone(20).map((i) => Number(i === 0)),
       alone(20),
       { kind: 'same' },
@@ -325,7 +325,7 @@ describe('words', () => {
     expect(lossText(interval, { kind: 'same' })).toBe(
       '5.0 % of answers changed (95 % interval 0.1 to 24.9 %; 20 documents, a screening)',
     );
-    const many = confirmed(
+    const many = lossInterval(
       alone(400).map(() => 0),
       alone(400).map((i) => i >> 1),
       { kind: 'answers' },
@@ -335,7 +335,7 @@ describe('words', () => {
     );
   });
   it('call no documents a verdict that chose', () => {
-    const many = confirmed(new Array<number>(300).fill(0), alone(300), { kind: 'same' });
+    const many = lossInterval(new Array<number>(300).fill(0), alone(300), { kind: 'same' });
     expect(lossText(many, { kind: 'same' })).toContain('300 documents, a verdict)');
     expect(lossText(many, { kind: 'same', chose: true })).toContain('300 documents, a screening)');
   });
@@ -348,7 +348,11 @@ describe('words', () => {
     );
     expect(powerNote(1, 0, { kind: 'same' })).toContain('1 document cannot show');
     expect(powerNote(needed, 0.01, { kind: 'same' })).toBeUndefined();
+    expect(powerNote(20, 0, { kind: 'answers' })).toContain('more documents than there are');
+    expect(documentsNeeded(1e-9, { kind: 'same' })).toBeGreaterThan(1e9);
     for (const kind of ['same', 'answers'] as const) {
+      const none = lossInterval(new Array<number>(20).fill(0), alone(20), { kind });
+      expect(smallestShown(20, { kind })).toBeCloseTo(none.high, 9);
       const n = documentsNeeded(0.1, { kind });
       expect(smallestShown(n, { kind })).toBeLessThanOrEqual(0.1);
       expect(smallestShown(n - 1, { kind })).toBeGreaterThan(0.1);
@@ -356,13 +360,13 @@ describe('words', () => {
   });
 });
 
-describe('bisected', () => {
+describe('bisect', () => {
   it('gives every rung of a monotone ladder, and runs fewer', async () => {
     await fc.assert(
       fc.asyncProperty(fc.integer({ min: 1, max: 40 }), fc.integer({ min: 0, max: 41 }), async (rungs, from) => {
         const ran: number[] = [],
           loss = (rung: number): number => Number(rung < from);
-        const results = await bisected(
+        const results = await bisect(
           rungs,
           async (rung) => {
             ran.push(rung);

@@ -29,7 +29,7 @@ export interface Reference {
   readonly ms: number;
 }
 
-/** What a candidate did on a prompt, beside the full cache on the same prompt. */
+/** What a candidate did on a prompt, compared with the full cache on it. */
 export interface Outcome {
   /** Divergence of the next token along the full cache's answer, in nats a token. */
   readonly kl: number;

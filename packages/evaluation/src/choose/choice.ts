@@ -7,8 +7,8 @@ import type { ChoicePrompt } from './prompts.ts';
 import type { Results } from './results.ts';
 import { clustersOf } from './split.ts';
 import type { ChoiceSplit } from './split.ts';
-import { confirmed, tied } from './statistics/confirmed.ts';
-import type { Interval } from './statistics/confirmed.ts';
+import { lossInterval, tiesWith } from './statistics/loss-interval.ts';
+import type { LossInterval } from './statistics/loss-interval.ts';
 import type { LossKind } from './statistics/losses.ts';
 
 /** The least loss within a budget, or the fewest bytes within a loss, a share such as 0.01. */
@@ -21,9 +21,9 @@ export interface ChoiceRow extends Candidate {
   /** Prompts that it was asked to choose by. */
   readonly prompts: number;
   /** Its loss on these, with the interval of that; absent if there are none. */
-  readonly loss?: Interval;
+  readonly loss?: LossInterval;
   /** Its loss on prompts that had no say in the choice. */
-  readonly confirmed?: Interval;
+  readonly confirmed?: LossInterval;
   /** Means, on the prompts that confirm if it was asked these, else on the others. */
   readonly kl?: number;
   readonly same?: number;
@@ -116,7 +116,7 @@ const meanOf = <T>(some: readonly T[], of: (one: T) => number): number | undefin
  * Puts candidates in the order of the goal, by the prompts that choose: by loss, or, of those that keep a loss, by bytes.
  * Candidates that were asked less than half as often as the others come later, and what was never asked last.
  */
-export function ranked(
+export function rankCandidates(
   { candidates, split: { choosing }, goal, prompts }: ChoiceFacts,
   results: Results,
 ): readonly Standing[] {
@@ -150,12 +150,12 @@ export function choiceOf(
 ): Choice {
   const { model, engine, seed, goal, level, prompts, candidates, split } = facts,
     { kind } = results,
-    standings = ranked(facts, results),
+    standings = rankCandidates(facts, results),
     known = results.references.filter((one) => one !== undefined);
-  const intervalOn = (candidate: number, side: readonly number[]): Interval | undefined => {
+  const intervalOn = (candidate: number, side: readonly number[]): LossInterval | undefined => {
     const there = side.filter((prompt) => results.outcomes[candidate][prompt]),
       losses = results.losses(candidate, there, kind).filter((loss) => loss !== undefined);
-    return losses.length === 0 ? undefined : confirmed(losses, clustersOf(there, prompts), { kind, level });
+    return losses.length === 0 ? undefined : lossInterval(losses, clustersOf(there, prompts), { kind, level });
   };
   const rows = standings.map(({ candidate, bytes }): ChoiceRow => {
     const loss = intervalOn(candidate, split.choosing),
@@ -212,7 +212,7 @@ export function choiceOf(
     tied:
       confirmedRows.length < 2
         ? []
-        : tied(
+        : tiesWith(
             confirmedRows.map((row) => results.losses(standings[row].candidate, told, kind).map((loss) => loss ?? 0)), // all are known
             clustersOf(told, prompts),
             0,

@@ -7,7 +7,7 @@ import { sum } from '../numbers.ts';
 import type { RegistryOf } from '../policies.ts';
 import type { Subject } from '../subject.ts';
 import type { Candidate } from './candidate.ts';
-import { choiceOf, ranked } from './choice.ts';
+import { choiceOf, rankCandidates } from './choice.ts';
 import type { Choice, ChoiceGoal } from './choice.ts';
 import { affordable, costOf, laddersOf, middleOf, stillIn } from './ladders.ts';
 import type { Ladder } from './ladders.ts';
@@ -25,6 +25,7 @@ export interface ChooseOptions {
    * policy at several budgets; for a budget, what fits it.
    */
   readonly candidates: readonly Candidate[];
+  /** What is looked for: the least loss within a budget, or the fewest bytes within a loss. */
   readonly goal: ChoiceGoal;
   /** How long it may take; Infinity asks everything. @defaultValue 10 */
   readonly minutes?: number;
@@ -38,12 +39,13 @@ export interface ChooseOptions {
   readonly start?: (work: ChoiceWork) => Runner<ChoiceJob, ChoiceResult>;
   /** Number of runners. @defaultValue 1 */
   readonly size?: number;
-  /** State of a choice that was stopped: it goes on from there. It is checked. */
+  /** State of a choice that was stopped: it goes on from there. It is checked. @defaultValue none: it begins */
   readonly state?: unknown;
   /** Names that policy texts may use, in this thread. @defaultValue the catalogue of `@kv/policies` */
   readonly names?: RegistryOf | undefined;
   /** Stops it: the choice so far is returned. */
   readonly signal?: AbortSignal | undefined;
+  /** Called after each text. */
   readonly onProgress?: ((progress: ChoiceProgress) => void) | undefined;
 }
 
@@ -116,7 +118,7 @@ export async function choose(
     return (count * (full + perCost * cost)) / 1000 / size;
   };
   const finalists = (): readonly Ladder[] =>
-    ranked(facts, results)
+    rankCandidates(facts, results)
       .filter(({ loss }) => loss < Infinity)
       .slice(0, CONFIRMED)
       .map(({ candidate }) => [candidate]);

@@ -14,7 +14,7 @@ import { greedy, retainedShare, rowsAlong, slotsNow, using } from '../sequences.
 import type { Bench } from '../subject.ts';
 import type { Candidate, Outcome, Reference } from './candidate.ts';
 import type { ChoicePrompt } from './prompts.ts';
-import { bisected } from './statistics/bisect.ts';
+import { bisect } from './statistics/bisect.ts';
 
 /** What a runner needs to run the jobs of a choice. */
 export interface ChoiceWork {
@@ -83,7 +83,7 @@ export async function runText(
     for (const ladder of job.ladders) {
       const policy = policies.get(candidates[ladder[0]].policy)!, // there for every ladder
         ran = new Set<number>();
-      const found = await bisected(
+      const found = await bisect(
         ladder.length,
         async (rung) => {
           try {

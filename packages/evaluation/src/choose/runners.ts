@@ -46,7 +46,7 @@ export async function runAll<J, R>(
     aborted = new Promise<never>((_, reject) =>
       signal?.addEventListener('abort', () => reject(signal.reason), { once: true, signal: over.signal }),
     );
-  aborted.catch(() => {}); // reported by whoever races with it
+  aborted.catch(() => {}); // reported where it is awaited
   let failed = false;
   try {
     await Promise.all(

@@ -5,7 +5,7 @@
  * @param rungs number of rungs, ascending budgets; at least 1
  * @returns the result of each rung
  */
-export async function bisected<T>(
+export async function bisect<T>(
   rungs: number,
   run: (rung: number) => Promise<T>,
   lossOf: (result: T) => number,

@@ -1,7 +1,7 @@
 import { evidenceLevel } from '../../evidence-level.ts';
 import { percent } from '../../numbers.ts';
-import { documentsNeeded, smallestShown } from './confirmed.ts';
-import type { ConfirmOptions, Interval } from './confirmed.ts';
+import { documentsNeeded, smallestShown } from './loss-interval.ts';
+import type { IntervalOptions, LossInterval } from './loss-interval.ts';
 
 /**
  * Says what a candidate lost, how sure that is, and on how much: a verdict, or a screening.
@@ -9,8 +9,8 @@ import type { ConfirmOptions, Interval } from './confirmed.ts';
  * @param options.chose whether these documents chose the candidate: then it is never a verdict; default false
  */
 export function lossText(
-  { mean, low, high, n, clusters }: Interval,
-  { kind, level = 0.95, chose = false }: ConfirmOptions & { readonly chose?: boolean },
+  { mean, low, high, n, clusters }: LossInterval,
+  { kind, level = 0.95, chose = false }: IntervalOptions & { readonly chose?: boolean },
 ): string {
   const points = (loss: number): string => (100 * loss).toFixed(1),
     number = n === clusters ? documentsText(clusters) : `${n} prompts of ${documentsText(clusters)}`,
@@ -20,13 +20,15 @@ export function lossText(
 }
 
 /**
- * Says why so many documents cannot show that a candidate keeps within a loss, and how many could; undefined if they
- * can.
+ * Says why a number of documents cannot show that a candidate keeps within a loss, and which number could; undefined
+ * if they can.
  */
-export function powerNote(documents: number, lose: number, options: ConfirmOptions): string | undefined {
+export function powerNote(documents: number, lose: number, options: IntervalOptions): string | undefined {
   const shown = smallestShown(documents, options);
   if (lose >= shown) return undefined;
-  return `${documentsText(documents)} cannot show that less than ${percent(lose, 1)} is lost, at best less than ${percent(shown, 1)}: that takes ${lose > 0 ? `${documentsNeeded(lose, options)} documents without any loss` : 'more documents than there are'}.`;
+  const needed = documentsNeeded(lose, options),
+    takes = needed < Infinity ? `${needed} documents without any loss` : 'more documents than there are';
+  return `${documentsText(documents)} cannot show that less than ${percent(lose, 1)} is lost, at best less than ${percent(shown, 1)}: that takes ${takes}.`;
 }
 
 const documentsText = (count: number): string => `${count} document${count === 1 ? '' : 's'}`;

@@ -5,7 +5,7 @@ import type { LossKind } from './losses.ts';
 import { pairs } from './race.ts';
 
 /** A mean loss with its interval. */
-export interface Interval {
+export interface LossInterval {
   /** Mean over documents of the mean of their prompts. */
   readonly mean: number;
   readonly low: number;
@@ -15,8 +15,8 @@ export interface Interval {
   /** Number of documents. */
   readonly clusters: number;
 }
-/** Options of `confirmed` and `tied`. */
-export interface ConfirmOptions {
+/** Options of `lossInterval` and `tiesWith`. */
+export interface IntervalOptions {
   readonly kind: LossKind;
   /** @defaultValue 0.95 */
   readonly level?: number;
@@ -35,14 +35,14 @@ export interface ConfirmOptions {
  * the bootstrap).
  * @throws RangeError without any loss, or for losses outside the bounds of their kind
  */
-export function confirmed(
+export function lossInterval(
   losses: readonly number[],
   clusters: readonly number[],
-  { kind, level = 0.95 }: ConfirmOptions,
-): Interval {
-  checkLevel('confirmed', level);
-  checkLosses('confirmed', losses, clusters, kind);
-  if (losses.length === 0) throw new RangeError('confirmed: expected at least one loss, got none');
+  { kind, level = 0.95 }: IntervalOptions,
+): LossInterval {
+  checkLevel('lossInterval', level);
+  checkLosses('lossInterval', losses, clusters, kind);
+  if (losses.length === 0) throw new RangeError('lossInterval: expected at least one loss, got none');
   const documents = promptsOf(clusters),
     means = documentMeans(losses, documents).map((loss) => loss as number),
     tail = (1 - level) / 2,
@@ -51,7 +51,7 @@ export function confirmed(
     const n = losses.length,
       lost = sum(losses);
     if (losses.some((loss) => loss !== 0 && loss !== 1))
-      throw new RangeError('confirmed: expected losses (same) of 0 or 1, got fractions');
+      throw new RangeError('lossInterval: expected losses (same) of 0 or 1, got fractions');
     return { mean: lost / n, low: leastShare(lost, n, tail), high: 1 - leastShare(n - lost, n, tail), ...counts };
   }
   const shares = means.map((loss) => scaled(loss, kind));
@@ -85,7 +85,7 @@ function excludedUpTo(excluded: (place: number) => boolean): number {
 /** Returns the largest mean that bets on a larger one rule out. */
 const leastMean = (values: readonly number[], tail: number): number =>
   excludedUpTo((place) => stake(values, place) >= 1 / tail);
-/** Returns Clopper and Pearson's lower end: the largest share under which so many of n, or more, have probability `tail`. */
+/** Returns Clopper and Pearson's lower end: the largest share under which `lost` or more of n have probability `tail`. */
 const leastShare = (lost: number, n: number, tail: number): number =>
   lost === 0 ? 0 : excludedUpTo((share) => atLeast(lost, n, share) <= tail);
 /** Returns the probability of at least `least` of n. In logarithms: the terms at both ends may be too small. */
@@ -104,16 +104,16 @@ function atLeast(least: number, n: number, share: number): number {
  * paired difference from it, in either direction, no bet rules out as 0, corrected for their number. All others: no
  * difference was shown.
  *
- * @throws RangeError as `confirmed`
+ * @throws RangeError as `lossInterval`
  */
-export function tied(
+export function tiesWith(
   losses: readonly (readonly number[])[],
   clusters: readonly number[],
   of: number,
-  { kind, level = 0.95 }: ConfirmOptions,
+  { kind, level = 0.95 }: IntervalOptions,
 ): readonly number[] {
-  checkLevel('tied', level);
-  for (const row of losses) checkLosses('tied', row, clusters, kind);
+  checkLevel('tiesWith', level);
+  for (const row of losses) checkLosses('tiesWith', row, clusters, kind);
   const documents = promptsOf(clusters),
     means = losses.map((row) => documentMeans(row, documents)),
     enough = (2 * (losses.length - 1)) / (1 - level),
@@ -121,19 +121,27 @@ export function tied(
   return [...losses.keys()].filter((c) => c !== of && !apart(c, of) && !apart(of, c));
 }
 
-/** Returns the smallest loss that so many documents, of which none loses anything, rule out. */
-export const smallestShown = (documents: number, options: ConfirmOptions): number =>
-  confirmed(new Array<number>(documents).fill(0), [...Array(documents).keys()], options).high;
+/** Returns the smallest loss that a number of documents, of which none loses anything, rule out. */
+export function smallestShown(documents: number, { kind, level = 0.95 }: IntervalOptions): number {
+  const tail = (1 - level) / 2,
+    none = scaled(0, kind);
+  return kind === 'same'
+    ? 1 - tail ** (1 / documents)
+    : unscaled(1 - excludedUpTo((place) => stake([1 - none], place, documents) >= 1 / tail), kind);
+}
 
+/** No one has more documents. */
+const MOST = 2 ** 40;
 /**
- * Returns the number of documents that it takes to rule out a loss, if none of them loses anything.
- *
- * @throws RangeError unless the loss is above 0
+ * Returns the number of documents that it takes to rule out a loss, if none of them loses anything; Infinity for more
+ * than there are.
  */
-export function documentsNeeded(loss: number, options: ConfirmOptions): number {
-  if (!(loss > 0)) throw new RangeError(`documentsNeeded: expected a loss above 0, got ${loss}`);
+export function documentsNeeded(loss: number, options: IntervalOptions): number {
   let [few, many] = [0, 1];
-  while (smallestShown(many, options) > loss) [few, many] = [many, 2 * many];
+  while (smallestShown(many, options) > loss) {
+    if (many > MOST) return Infinity;
+    [few, many] = [many, 2 * many];
+  }
   while (many - few > 1) {
     const middle = Math.floor((few + many) / 2);
     if (smallestShown(middle, options) > loss) few = middle;
