@@ -6,7 +6,7 @@ import { choiceForm } from './form.ts';
 import type { FromWorker, ToWorker } from './messages.ts';
 import { keepOffline } from './offline/register.ts';
 import { player } from './player.ts';
-import type { Chosen } from './worker/choose.ts';
+import type { TextChoice } from './worker/choose.ts';
 import { bytesText, deviceText } from './words.ts';
 
 /** Defined by bundle/embedded-model.ts: a folder relative to the page, and its files. */
@@ -102,7 +102,7 @@ worker.addEventListener('error', ({ message }) =>
 );
 
 /** Shows what is chosen, and takes it as the first policy in the end. */
-function show({ sentences, policy, done }: Chosen): void {
+function show({ sentences, policy, done }: TextChoice): void {
   chosen.replaceChildren(...sentences.map((sentence) => make('span', {}, `${sentence} `)));
   if (!done || policy === undefined) return;
   form.write({ ...choice, policies: [policy, ...choice.policies.slice(1)] });

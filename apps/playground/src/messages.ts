@@ -1,7 +1,7 @@
 import type { Progress } from '@kv/hub/browser';
 import type { Fate } from '@kv/engine';
 import type { RunChoice } from './choice.ts';
-import type { Chosen } from './worker/choose.ts';
+import type { TextChoice } from './worker/choose.ts';
 
 /** Index of a policy, from 0. */
 export type Side = number;
@@ -96,6 +96,6 @@ export type FromWorker =
       /** Why there is no explanation. */
       readonly failed?: string;
     }
-  | { readonly type: 'chosen'; readonly run: number; readonly chosen: Chosen }
+  | { readonly type: 'chosen'; readonly run: number; readonly chosen: TextChoice }
   | { readonly type: 'forgotten' }
   | { readonly type: 'done'; readonly run: number };

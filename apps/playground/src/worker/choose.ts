@@ -3,7 +3,7 @@ import type { Budget, Model } from '@kv/models';
 import { budgetText } from '@kv/core/engine';
 
 /** A policy that was chosen, or would be now. */
-export interface Chosen {
+export interface TextChoice {
   readonly sentences: readonly string[];
   /** Absent where nothing was measured. */
   readonly policy?: string;
@@ -13,7 +13,7 @@ export interface Chosen {
 /** Policies that are tried, and minutes that it may take. */
 const MOST = 24,
   MINUTES = 2;
-/** The text is cut into this many parts, of at least and at most so many tokens: half of them choose. */
+/** The text is cut into this many parts, whose tokens are within these bounds: half of the parts choose. */
 const PARTS = 8,
   TOKENS = { least: 48, most: 512 };
 
@@ -25,7 +25,7 @@ export async function chooseFor(
   model: Model,
   text: string,
   given: Budget,
-  { signal, onChoice }: { readonly signal: AbortSignal; readonly onChoice: (chosen: Chosen) => void },
+  { signal, onChoice }: { readonly signal: AbortSignal; readonly onChoice: (chosen: TextChoice) => void },
 ): Promise<void> {
   const budget = typeof given === 'object' ? (budgetText(given) as Exclude<Budget, object>) : given,
     { length } = model.tokenizer.encode(text).ids,
@@ -36,7 +36,7 @@ export async function chooseFor(
       ...{ lengths, form: model.cacheForm, budgets: [budget], most: MOST },
       device: model.engine.includes('webgpu'),
     });
-  const chosenOf = (choice: Parameters<typeof rowOf>[0]): Chosen => {
+  const chosenOf = (choice: Parameters<typeof rowOf>[0]): TextChoice => {
     const row = rowOf(choice);
     return { sentences: choiceSentences(choice), ...(row && { policy: row.policy }), done: false };
   };
