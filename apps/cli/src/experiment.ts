@@ -5,6 +5,7 @@ import type { Option } from '@kv/core';
 import { runExperiment, threads } from '@kv/evaluation';
 import type { Experiment, PolicyNaming, OwnWork, RunOptions, Subject, ExperimentWork } from '@kv/evaluation';
 import { openCheckpoint, sidecarFile } from '@kv/checkpoints';
+import type { Checkpoint } from '@kv/checkpoints';
 import type { Command } from 'commander';
 import { openRuntime } from './engine.ts';
 import type { EngineChoice } from './engine.ts';
@@ -46,18 +47,22 @@ export const machineOf = (command: Command, engine: EngineChoice): Machine => ({
 interface Found {
   readonly path: string;
   readonly subject: Subject;
+  readonly chatTemplate: Checkpoint['chatTemplate'];
 }
 
 /** Opens the model of `--model` without weights, which only workers need: headers, configuration and tokenizer. */
 export async function subjectOf(name: string, { engine }: Machine, terminal: Terminal): Promise<Found> {
   const path = await resolveModel(name, terminal),
-    { config, tokenizer, close } = await openCheckpoint(checkpointPath(path), { signal: terminal.signal }),
+    { config, tokenizer, chatTemplate, close } = await openCheckpoint(checkpointPath(path), {
+      signal: terminal.signal,
+    }),
     runtime = await openRuntime(engine, terminal.cwd, 1);
   await close();
   runtime.close();
   const sidecar = (file: string): Promise<Uint8Array | undefined> => sidecarFile(path, file);
   return {
     path,
+    chatTemplate,
     subject: { name, engine: runtime.name, fingerprint: await weightsDigest(path), config, tokenizer, sidecar },
   };
 }

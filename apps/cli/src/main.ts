@@ -27,6 +27,7 @@ export const KV: CommandProgram = {
   start: START,
   commands: {
     needle: async () => (await import('./commands/needle.ts')).needleCommand,
+    choose: async () => (await import('./commands/choose.ts')).chooseCommand,
     run: async () => (await import('./commands/run.ts')).runCommand,
     chat: async () => (await import('./commands/chat.ts')).chatCommand,
     serve: async () => (await import('./commands/serve.ts')).serveCommand,

@@ -10,6 +10,7 @@ import { describe, expect, test } from 'vitest';
 import { CHAT } from '../src/commands/chat.ts';
 import { BENCH } from '../src/commands/bench.ts';
 import { CALIBRATE } from '../src/commands/calibrate.ts';
+import { CHOOSE } from '../src/commands/choose.ts';
 import { DOCTOR } from '../src/commands/doctor.ts';
 import { EVAL } from '../src/commands/eval.ts';
 import { EXPLAIN } from '../src/commands/explain.ts';
@@ -43,6 +44,7 @@ describe.each<[string, Options, Options]>([
   ['needle', NEEDLE_FLAGS, NEEDLE],
   ['export', EXPORT_FLAGS, EXPORT],
   ['bench', BENCH, {}],
+  ['choose', CHOOSE, {}],
   ['calibrate', CALIBRATE, {}],
   ['doctor', DOCTOR, {}],
   ['eval', EVAL, {}],

@@ -89,7 +89,7 @@ it('a group of commands without one of them prints its help, and so does kv help
 });
 
 it.each([
-  [['help', 'nope'], "kv: unknown command 'nope'; the commands are needle, run, chat, "],
+  [['help', 'nope'], "kv: unknown command 'nope'; the commands are needle, choose, run, chat, "],
   [['protocol', 'nope'], "kv: unknown command 'nope'; the commands are split, probe, confirm, branch\n"],
   [['protocol', 'help', 'nope'], "kv: unknown command 'nope'; the commands are split, probe, confirm, branch\n"],
 ])('%j names the commands that there are', async (args, sentence) => {

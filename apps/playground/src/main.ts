@@ -6,6 +6,7 @@ import { choiceForm } from './form.ts';
 import type { FromWorker, ToWorker } from './messages.ts';
 import { keepOffline } from './offline/register.ts';
 import { player } from './player.ts';
+import type { TextChoice } from './worker/choose.ts';
 import { bytesText, deviceText } from './words.ts';
 
 /** Defined by bundle/embedded-model.ts: a folder relative to the page, and its files. */
@@ -17,6 +18,7 @@ const form = choiceForm(),
   status = element('status', HTMLParagraphElement),
   stop = element('stop', HTMLButtonElement),
   copied = element('copied', HTMLSpanElement),
+  chosen = element('chosen', HTMLParagraphElement),
   bar = element('progress', HTMLProgressElement);
 const worker = new Worker(new URL('./worker.ts', import.meta.url), { type: 'module' });
 const model = { url: new URL(__MODEL__.folder, document.baseURI).href, files: __MODEL__.files };
@@ -29,8 +31,9 @@ let run = 0,
 /**
  * Starts a run. @param download whether a model of the hub may be downloaded: yes after a button was pressed, no for a
  * link
+ * @param type what is run: the policies of the choice, or many, to choose one
  */
-function start(download: boolean): void {
+function start(download: boolean, type: 'run' | 'choose' = 'run'): void {
   history.replaceState(null, '', hash());
   if (!form.check()) {
     document.body.dataset.state = 'refused';
@@ -43,7 +46,7 @@ function start(download: boolean): void {
   say(`Loading ${choice.model.name || 'the model'} …`);
   device.textContent = '';
   delete device.dataset.device;
-  send({ type: 'run', run: ++run, choice, model, chosen: form.files(), download });
+  send({ type, run: ++run, choice, model, chosen: form.files(), download });
 }
 
 worker.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => {
@@ -72,6 +75,9 @@ worker.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => {
       );
       break;
     }
+    case 'chosen':
+      show(data.chosen);
+      break;
     case 'why':
       view.why(data);
       break;
@@ -95,23 +101,38 @@ worker.addEventListener('error', ({ message }) =>
   fail(`The worker could not start: ${message || 'its file did not load'}.`),
 );
 
+/** Shows what is chosen, and takes it as the first policy in the end. */
+function show({ sentences, policy, done }: TextChoice): void {
+  chosen.replaceChildren(...sentences.map((sentence) => make('span', {}, `${sentence} `)));
+  if (!done || policy === undefined) return;
+  form.write({ ...choice, policies: [policy, ...choice.policies.slice(1)] });
+  history.replaceState(null, '', hash());
+}
+
 /** Shows progress or an error above the result; empty once the model is loaded. */
 function say(words: string, wrong = false): void {
   status.textContent = words;
   status.hidden = words === '';
   status.classList.toggle('wrong', wrong);
 }
-const fail = (message: string): void => say(message, true);
+const fail = (message: string): void => {
+  chosen.textContent = '';
+  say(message, true);
+};
 
 element('choice', HTMLFormElement).addEventListener('submit', (event) => {
   event.preventDefault();
   start(true);
 });
 element('choice', HTMLFormElement).addEventListener('input', () => {
-  copied.textContent = '';
+  copied.textContent = chosen.textContent = '';
   history.replaceState(null, '', hash());
 });
 stop.addEventListener('click', () => send({ type: 'stop' }));
+element('choose', HTMLButtonElement).addEventListener('click', () => {
+  chosen.textContent = 'Trying policies …';
+  start(true, 'choose');
+});
 element('another', HTMLButtonElement).addEventListener('click', () => {
   form.another();
   start(true);

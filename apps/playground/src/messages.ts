@@ -1,6 +1,7 @@
 import type { Progress } from '@kv/hub/browser';
 import type { Fate } from '@kv/engine';
 import type { RunChoice } from './choice.ts';
+import type { TextChoice } from './worker/choose.ts';
 
 /** Index of a policy, from 0. */
 export type Side = number;
@@ -55,7 +56,8 @@ export interface DeviceInfo {
 
 export type ToWorker =
   | {
-      readonly type: 'run';
+      /** `choose`: says which of many policies loses least of the choice's own text in its budget. */
+      readonly type: 'run' | 'choose';
       readonly run: number;
       readonly choice: RunChoice;
       /** Folder of the model, and the names of its files. */
@@ -94,5 +96,6 @@ export type FromWorker =
       /** Why there is no explanation. */
       readonly failed?: string;
     }
+  | { readonly type: 'chosen'; readonly run: number; readonly chosen: TextChoice }
   | { readonly type: 'forgotten' }
   | { readonly type: 'done'; readonly run: number };

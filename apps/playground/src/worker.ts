@@ -12,7 +12,7 @@ import { forgetModels, keyOf, modelOf } from './worker/model.ts';
 import { promptOf, type PromptParts } from './worker/prompt.ts';
 import { sentenceOf } from './worker/sentence.ts';
 
-type Run = Extract<ToWorker, { type: 'run' }>;
+type Run = Extract<ToWorker, { readonly choice: unknown }>;
 type Why = Extract<ToWorker, { type: 'why' }>;
 interface Loaded {
   readonly wish: DeviceChoice;
@@ -64,6 +64,10 @@ async function perform(asked: Run, signal: AbortSignal): Promise<void> {
   if (signal.aborted) return send({ type: 'done', run });
   try {
     const { model } = await load(asked, signal);
+    if (asked.type === 'choose') {
+      await chooseOver(model, asked, signal);
+      return send({ type: 'done', run });
+    }
     const fed = await promptOf(model, choice),
       heads = slotHeads(slotModel(model.config)).map(({ kvHeads }) => kvHeads);
     ran = { run: asked, fed, recorded: new Map() };
@@ -84,6 +88,13 @@ async function perform(asked: Run, signal: AbortSignal): Promise<void> {
   }
   if (spoilt) forget();
   send({ type: 'done', run });
+}
+
+/** Chooses a policy for the choice's own text. Its code is loaded when it is asked for. */
+async function chooseOver(model: Model, { run, choice: { source, budget } }: Run, signal: AbortSignal): Promise<void> {
+  const { chooseFor } = await import('./worker/choose.ts'),
+    text = source.kind === 'text' ? source.text : '';
+  await chooseFor(model, text, budget, { signal, onChoice: (chosen) => send({ type: 'chosen', run, chosen }) });
 }
 
 /** Advances one side by a token; false after its last. */

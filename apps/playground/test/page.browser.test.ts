@@ -61,9 +61,9 @@ describe.skipIf(noBrowser !== undefined && !strict)('the page', () => {
     const scripts = readdirSync(site.folder, { recursive: true, encoding: 'utf8' })
       .filter((file) => file.endsWith('.js'))
       .map((file) => readFileSync(join(site.folder, file), 'utf8'));
-    // three pages and what two or three of them share, worker, what lists a repository, the engine on ONNX Runtime, service worker
-    expect(scripts).toHaveLength(9);
-    expect(scripts.reduce((sum, { length }) => sum + length, 0)).toBeLessThan(1_600_000); // WebAssembly is within them
+    // three pages and what two or three of them share, worker, what chooses a policy and what it shares with these, what lists a repository, the engine on ONNX Runtime, service worker
+    expect(scripts).toHaveLength(15);
+    expect(scripts.reduce((sum, { length }) => sum + length, 0)).toBeLessThan(1_900_000); // WebAssembly is within them
     expect(
       readdirSync(site.folder, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.wasm')),
     ).toEqual([]);
@@ -469,6 +469,16 @@ describe.skipIf(noBrowser !== undefined && !strict)('the page', () => {
     expect(lost).not.toMatch(/^XK7M9P2Q/);
     expect(found).toMatch(/^XK7M9P2Q/);
     expect(await page.isVisible('.verdict')).toBe(false);
+    await page.fill('#text', walk.repeat(8));
+    await page.click('#choose');
+    await ended(page);
+    const [, policy = 'none'] =
+      /^Least is lost with (.+) at 25%: /.exec((await page.textContent('#chosen')) ?? '') ?? [];
+    expect(await page.inputValue('#policy-0')).toBe(policy);
+    await page.fill('#text', 'Too short.');
+    await page.click('#choose');
+    await ended(page);
+    expect(await page.textContent('#status')).toMatch(/expected/);
     await page.click('#another');
     await ended(page);
     expect(await page.isVisible('#text')).toBe(false);

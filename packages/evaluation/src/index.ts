@@ -54,3 +54,4 @@ export { readKvpress } from './kvpress/read.ts';
 export type { OtherRow } from './kvpress/read.ts';
 export { kvpressFiles } from './kvpress/write.ts';
 export type { ResultFile } from './kvpress/write.ts';
+export * from './choose.ts';

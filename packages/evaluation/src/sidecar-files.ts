@@ -1,16 +1,7 @@
 import { createHash } from 'node:crypto';
-import { compile } from '@kv/core/engine';
-import type { AnySignal, Policy, ProviderEngine } from '@kv/core';
+import type { Policy } from '@kv/core';
+import { askFiles } from './ask-files.ts';
 import type { Subject } from './subject.ts';
-
-/**
- * Reads the files stored with a model that a policy needs, without weights: asks each of its signals for the first
- * layer.
- */
-export async function askFiles(policy: Policy, sidecar: Subject['sidecar']): Promise<void> {
-  const engine = { artifact: sidecar, hiddenNumbers: async () => new Float32Array() } as unknown as ProviderEngine;
-  for (const { provide } of filed(policy)) await provide?.(engine, 0);
-}
 
 /**
  * Returns the files stored with the model that policies read, each with a digest of its content: `queries.safetensors
@@ -26,10 +17,3 @@ export async function filesOf(policies: readonly Policy[], { sidecar }: Pick<Sub
   for (const policy of policies) await askFiles(policy, seen).catch(() => {}); // errors are reported when the policy runs
   return [...found].map(([name, digest]) => `${name} ${digest}`).sort();
 }
-
-const filed = (policy: Policy): readonly AnySignal[] => {
-  const { needs, hooks } = compile(policy);
-  return [...needs, ...[...hooks('view'), ...hooks('step')].flatMap((hook) => hook.needs)].filter(
-    ({ cost }) => cost === 'artifact',
-  );
-};

@@ -10,6 +10,7 @@ import type { ShapeCosts } from '@kv/engine-webgpu';
 import {
   joinedHeads,
   keyValueBytes,
+  predictCache,
   predictViews,
   slotModel,
   stateBytes,
@@ -21,7 +22,7 @@ import {
 import type { CacheForm, CacheUsage, ModelConfig } from '@kv/models';
 import { sharedTexts } from '../cache-text.ts';
 import { hostOnly } from '../engine.ts';
-import { otherForms, predictCache, type OtherForm } from './cache-bytes.ts';
+import { otherForms, type OtherForm } from './other-forms.ts';
 import { keptSums, onDevice } from './device-cost.ts';
 import type { DeviceCost } from './device-cost.ts';
 
@@ -101,7 +102,14 @@ export async function predict(
     width = sumOf(heads.map(({ queryHeads, headDim }) => queryHeads * headDim)); // of a query, all layers together
   if (length > maxPositions)
     throw new KvError('--length', `expected at most ${maxPositions} tokens, the context of the model, got ${length}`);
-  const { budget, budgets, plan, events, before, after, peak } = predictCache(policy, model, length, given, form),
+  const { budget, budgets, plan, events, before, after, peak } = predictCache(
+      policy,
+      model,
+      length,
+      given,
+      form,
+      '--budget',
+    ),
     held = Array.from({ length: L }, (_, l) => Math.min(length, config.attention.windows[l] ?? Infinity));
   const window = Math.max(0, ...policy.needs.map(windowOf)),
     passing = policy.needs.filter(

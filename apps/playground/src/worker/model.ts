@@ -6,7 +6,7 @@ import type { FromWorker, ToWorker } from '../messages.ts';
 import type { ModelRequest } from '../model-messages.ts';
 import type { Computer } from './device.ts';
 
-type Run = Extract<ToWorker, { type: 'run' }>;
+type Run = Extract<ToWorker, { readonly choice: unknown }>;
 
 /** Returns a key that is the same for the same model. */
 export const keyOf = ({ model, chosen }: Pick<ModelRequest, 'model' | 'chosen'>): string =>

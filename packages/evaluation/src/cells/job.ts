@@ -2,7 +2,7 @@ import { KvError } from '@kv/core';
 import { graderNames } from '@kv/tasks';
 import type { Problem } from '@kv/tasks';
 import Type from 'typebox';
-import { checkShape } from '../files/read-json.ts';
+import { checkShape } from '../files/check-shape.ts';
 import type { OwnWork } from '../jobs/experiment.ts';
 import type { Runner } from '../jobs/run-pool.ts';
 import { digest } from '../jobs/store.ts';

@@ -4,7 +4,7 @@ import type { Sequence } from '@kv/models';
 import type { Encode, Problem } from '@kv/tasks';
 import { mean } from '../numbers.ts';
 import { surprise } from '../log-likelihood.ts';
-import { slotsNow } from '../sequences.ts';
+import { rowsAlong, slotsNow } from '../sequences.ts';
 import type { CellResult } from './types.ts';
 
 /** Whether a problem's answer is scored for perplexity instead of generated. */
@@ -27,9 +27,6 @@ export function readIds(
   return { ids, offsets, from: from < 0 ? ids.length : from };
 }
 
-/** Maximum rows of logits at once: with a vocabulary of 256k they take 64 MB. */
-const ROWS = 64;
-
 /**
  * Returns the mean -ln p, in nats, of the tokens after the prompt, each predicted from the tokens before it with the
  * cache as it then is. `slots`: slots per layer and KV head after the prompt and after every token but the last, which
@@ -41,19 +38,12 @@ export async function readPerplexity(
   policy: Policy,
   every: number | undefined,
 ): Promise<{ readonly nats: number; readonly slots: readonly number[] }> {
-  const { hooks } = compile(policy),
-    cadence = every ?? hooks('cadence')[0]?.every,
-    slots = [slotsNow(sequence)],
-    nats = [surprise((await sequence.logits()).at(-1)!, next[0])]; // the last row of the prompt's logits
-  // if no event or hook runs between two tokens, they are read in blocks
-  const size = cadence === undefined && hooks('view').length + hooks('step').length === 0 ? ROWS : 1;
-  for (let at = 0; at + 1 < next.length; at += size) {
-    const fed = next.slice(at, Math.min(at + size, next.length - 1));
-    if (size === 1) await sequence.step(fed[0], cadence);
-    else await sequence.append(fed, { rows: fed.length });
-    for (const [i, row] of (await sequence.logits()).entries()) nats.push(surprise(row, next[at + 1 + i]));
+  const slots: number[] = [],
+    nats: number[] = [];
+  for await (const rows of rowsAlong(sequence, next, compile(policy), every)) {
+    for (const row of rows) nats.push(surprise(row, next[nats.length]));
     const now = slotsNow(sequence);
-    slots.push(...fed.map((_, i) => now - (fed.length - 1 - i)));
+    slots.push(...rows.map((_, i) => now - (rows.length - 1 - i)));
   }
   return { nats: mean(nats), slots };
 }

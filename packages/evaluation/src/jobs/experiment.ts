@@ -1,5 +1,6 @@
 import { KvError } from '@kv/core';
 import type { CellWork } from '../cells/run-cell.ts';
+import type { ChoiceWork } from '../choose/run-text.ts';
 import type { NeedleSettings } from '../needle/settings.ts';
 import { runPool } from './run-pool.ts';
 import type { Runner } from './run-pool.ts';
@@ -15,6 +16,7 @@ export interface ExperimentWork {
 export type OwnWork =
   | { readonly kind: 'needle'; readonly settings: NeedleSettings }
   | ({ readonly kind: 'cells' } & CellWork)
+  | ChoiceWork
   /** Cells from a queue, each with its problem. */
   | { readonly kind: 'cell jobs' };
 

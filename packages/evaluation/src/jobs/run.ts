@@ -2,8 +2,11 @@ import { heldOutBook, sentencesOf } from '@kv/tasks';
 import type { CellJob } from '../cells/job.ts';
 import { cellRunner, runCell } from '../cells/run-cell.ts';
 import type { Cell } from '../cells/types.ts';
+import { runText } from '../choose/run-text.ts';
+import type { ChoiceJob } from '../choose/run-text.ts';
 import { runJob } from '../needle/run-job.ts';
 import type { NeedleJob } from '../needle/settings.ts';
+import { stopping } from '../stopping.ts';
 import type { Bench } from '../subject.ts';
 import type { OwnWork, ExperimentWork } from './experiment.ts';
 import type { Runner } from './run-pool.ts';
@@ -22,18 +25,10 @@ const ownJobs: JobsOf<OwnWork> = async (work, bench) => {
       const { problem, generation, cell } = job as CellJob;
       return runCell(bench, problem, generation, cell);
     };
+  if (work.kind === 'choose') return (job) => runText(bench, work, job as ChoiceJob);
   const sentences = sentencesOf(await heldOutBook());
   return (job) => runJob({ ...bench, sentences, settings: work.settings }, job as NeedleJob);
 };
-
-/**
- * Returns a bench whose sequences stop before the next layer once the signal is aborted, so that no native code is
- * still running.
- */
-export const stopping = ({ model, names }: Bench, signal: AbortSignal): Bench => ({
-  model: { ...model, memory: (options) => model.memory({ ...options, signal }) },
-  names,
-});
 
 /**
  * Runs jobs in this thread. @param jobsOf opens another kind of experiment. @defaultValue the experiments of this

@@ -1,20 +1,15 @@
-import { headDims, slotHeads } from '@kv/checkpoints';
-import { id, KvError } from '@kv/core';
+import { slotHeads } from '@kv/checkpoints';
+import type { ModelConfig } from '@kv/checkpoints';
 import { sumOf } from '@kv/core/shared';
 import type { Budget, BudgetPlan } from '@kv/core';
-import { allowanceOf, compile, formNames, planBudgets } from '@kv/core/engine';
+import { allowanceOf, planBudgets } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
-import {
-  expectLevelsFit,
-  fitsHeads,
-  peakOfEvents,
-  policySizes,
-  slotBytes,
-  slotModel,
-  tokenBytes,
-  waits,
-} from '@kv/engine';
-import type { CacheForm, ModelConfig } from '@kv/models';
+import { slotBytes, tokenBytes } from '../cache/form.ts';
+import type { CacheForm } from '../cache/form.ts';
+import { expectLevelsFit, policySizes } from '../cache/slot-sizes.ts';
+import { slotModel } from '../decoder/keeps.ts';
+import { waits } from './policy-schedule.ts';
+import { peakOfEvents } from '../memory/event-groups.ts';
 
 /** What a policy makes of the cache of a prompt. */
 export interface CachePrediction {
@@ -33,6 +28,8 @@ export interface CachePrediction {
 
 /**
  * Predicts the slots and bytes of keys and values of a prompt in caches of this form.
+ *
+ * @param at what errors call the budget. @defaultValue 'budget'
  * @throws KvError for a budget below what the policy forces, and for levels that the heads do not fit
  */
 export function predictCache(
@@ -41,6 +38,7 @@ export function predictCache(
   length: number,
   given: Budget,
   form: CacheForm,
+  at?: string,
 ): CachePrediction {
   const config = slotModel(model);
   expectLevelsFit(policy, config);
@@ -49,7 +47,7 @@ export function predictCache(
     held = Array.from({ length: L }, (_, l) => Math.min(length, attention.windows[l] ?? Infinity)),
     lengths = held.map((slots, l) => Array.from({ length: heads[l].kvHeads }, () => slots)),
     sizes = policySizes(config, form, policy),
-    allowance = allowanceOf(policy, given, length, { at: '--budget', sizes }),
+    allowance = allowanceOf(policy, given, length, { at, sizes }),
     plan = policy.evicts ? planBudgets(policy, allowance, lengths) : undefined,
     budgets = plan?.budgets ?? lengths,
     events = policy.evicts && (policy.levels !== undefined || budgets.some((of, l) => of.some((b) => b < held[l])));
@@ -70,30 +68,3 @@ export function predictCache(
     peak: Math.ceil(peak),
   };
 }
-
-/** Bytes in another form. */
-export interface OtherForm extends Pick<CachePrediction, 'before'> {
-  readonly form: CacheForm;
-  /** Null where the budget holds fewer slots in it than the policy forces. */
-  readonly after: number | null;
-}
-
-/** Predicts the bytes in every other form that the model's heads fit. */
-export const otherForms = (
-  policy: CompiledPolicy,
-  config: ModelConfig,
-  length: number,
-  given: Budget,
-  form: CacheForm,
-): readonly OtherForm[] =>
-  formNames
-    .filter((other) => other !== form && fitsHeads(other, headDims(config)))
-    .map((other) => {
-      const { before } = predictCache(compile(id), config, length, '100%', other);
-      try {
-        return { form: other, before, after: predictCache(policy, config, length, given, other).after };
-      } catch (error) {
-        if (!KvError.is(error)) throw error;
-        return { form: other, before, after: null };
-      }
-    });

@@ -1,0 +1,258 @@
+import { KvError } from '@kv/core';
+import type { Model } from '@kv/models';
+import { random } from '@kv/tasks';
+import { groupBy } from '../grouped.ts';
+import type { Runner } from '../jobs/run-pool.ts';
+import { sum } from '../numbers.ts';
+import type { RegistryOf } from '../policies.ts';
+import type { Subject } from '../subject.ts';
+import type { Candidate } from './candidate.ts';
+import { choiceOf, rankCandidates } from './choice.ts';
+import type { Choice, ChoiceGoal } from './choice.ts';
+import { affordable, costOf, laddersOf, middleOf, stillIn } from './ladders.ts';
+import type { Ladder } from './ladders.ts';
+import type { ChoicePrompt } from './prompts.ts';
+import { Results } from './results.ts';
+import type { ChoiceState } from './results.ts';
+import { inThisThread, runAll } from './runners.ts';
+import type { ChoiceJob, ChoiceResult, ChoiceWork } from './run-text.ts';
+import { clustersOf, splitPrompts } from './split.ts';
+
+/** Options of `choose`. */
+export interface ChooseOptions {
+  /**
+   * Policies at budgets, the most promising first: what time does not allow is left out from the end. For a loss, each
+   * policy at several budgets; for a budget, what fits it.
+   */
+  readonly candidates: readonly Candidate[];
+  /** What is looked for: the least loss within a budget, or the fewest bytes within a loss. */
+  readonly goal: ChoiceGoal;
+  /** How long it may take; Infinity asks everything. @defaultValue 10 */
+  readonly minutes?: number;
+  /** Another seed splits the prompts otherwise. @defaultValue 0 */
+  readonly seed?: number | string;
+  /** The longest answer, in tokens, of prompts that do not say their own. @defaultValue 32 */
+  readonly answerTokens?: number;
+  /** Level of the intervals, and of the race. @defaultValue 0.95 */
+  readonly level?: number;
+  /** Starts what runs jobs, such as `threads(program, data)`. @defaultValue this thread, with the model given */
+  readonly start?: (work: ChoiceWork) => Runner<ChoiceJob, ChoiceResult>;
+  /** Number of runners. @defaultValue 1 */
+  readonly size?: number;
+  /** State of a choice that was stopped: it goes on from there. It is checked. @defaultValue none: it begins */
+  readonly state?: unknown;
+  /** Names that policy texts may use, in this thread. @defaultValue the catalogue of `@kv/policies` */
+  readonly names?: RegistryOf | undefined;
+  /** Stops it: the choice so far is returned. */
+  readonly signal?: AbortSignal | undefined;
+  /** Called after each text. */
+  readonly onProgress?: ((progress: ChoiceProgress) => void) | undefined;
+}
+
+/** How far a choice is. */
+export interface ChoiceProgress {
+  readonly phase: 'choosing' | 'confirming';
+  /** Texts that were read, and all that may be. */
+  readonly done: number;
+  readonly total: number;
+  /** Predicted. */
+  readonly secondsLeft: number;
+  /** The choice so far. */
+  readonly choice: Choice;
+  /** What a later choice goes on from, as plain data. */
+  readonly state: ChoiceState;
+}
+
+/** Texts that are read between two looks at the results, at most. */
+const ROUND = 4;
+/** Questions about one text that a job asks, at most. */
+const QUESTIONS = 4;
+/** Candidates that are asked the prompts that confirm. */
+const CONFIRMED = 8;
+/** Candidates that are asked first, to learn how long one takes. */
+const FIRST = 4;
+
+/** Prompts, by number, that read the same tokens. */
+type Text = readonly number[];
+
+/**
+ * Chooses a policy for a model and prompts: the least loss within a budget, or the fewest bytes within a loss.
+ *
+ * Prompts are split once, by document. Those that choose are read in rounds. After each, what is shown to be worse leaves,
+ * and where time is short a round takes half of what is left, for as many of the best as that allows (successive halving,
+ * Karnin et al. 2013). For a loss, policies are first compared at the middle of their budgets, on a third of the texts.
+ * The best few are then asked the prompts that confirm, which have no say in which is chosen: the interval of the choice
+ * is of these. With enough time, equal prompts, candidates and seeds give equal choices.
+ *
+ * @param model a loaded model, or, with `start`, what its files say
+ * @returns the choice; after an abort the one so far
+ * @throws KvError for prompts of one document alone, prompts that are all the same or do not fit the model, answers none
+ * of which has the form that its grader reads, and a state of something else
+ */
+export async function choose(
+  model: Subject | Model,
+  prompts: readonly ChoicePrompt[],
+  options: ChooseOptions,
+): Promise<Choice> {
+  const { candidates, goal, minutes = 10, seed = 0, answerTokens = 32, level = 0.95, size = 1, signal } = options,
+    work: ChoiceWork = { kind: 'choose', prompts, candidates, answerTokens };
+  expectChoosable(model, work);
+  const split = splitPrompts(prompts, seed),
+    facts = { model: model.name, engine: model.engine, seed, goal, level, prompts, candidates, split },
+    results = new Results(work, split.choosing),
+    of = digestOf([model.fingerprint, model.engine, work]);
+  if (options.state !== undefined) results.restore(options.state, of);
+  const choosing = roundsOf(textsOf(split.choosing, prompts)),
+    confirming = textsOf(split.confirming, prompts),
+    texts = [...choosing.flat(), ...confirming],
+    promptsPerText = prompts.length / texts.length,
+    started = performance.now(),
+    seconds = (): number => (performance.now() - started) / 1000,
+    left = (): number => 60 * minutes - seconds();
+  let phase: ChoiceProgress['phase'] = 'choosing',
+    ladders = laddersOf(candidates, goal),
+    done = false;
+  const predicted = (count: number, some: readonly Ladder[]): number => {
+    const { full, perCost } = results.pace,
+      cost = promptsPerText * sum(some.map((ladder) => costOf(ladder, candidates)));
+    return (count * (full + perCost * cost)) / 1000 / size;
+  };
+  const finalists = (): readonly Ladder[] =>
+    rankCandidates(facts, results)
+      .filter(({ loss }) => loss < Infinity)
+      .slice(0, CONFIRMED)
+      .map(({ candidate }) => [candidate]);
+  const isRead = ([first]: Text): boolean => results.references[first] !== undefined,
+    unread = (some: readonly Text[]): number => some.filter((text) => !isRead(text)).length,
+    confirmSeconds = (): number => Math.min(predicted(unread(confirming), finalists()), 30 * minutes),
+    isOver = (): boolean =>
+      phase === 'choosing'
+        ? choosing.flat().some(isRead) && left() <= confirmSeconds()
+        : confirming.some(isRead) && left() <= 0;
+  const choice = (): Choice => choiceOf(facts, results, { alive: new Set(ladders.flat()), done, seconds: seconds() });
+  const report = (): void =>
+    options.onProgress?.({
+      ...{ phase, done: texts.filter(isRead).length, total: texts.length },
+      secondsLeft: Math.max(
+        0,
+        Math.min(left(), (phase === 'choosing' ? predicted(unread(choosing.flat()), ladders) : 0) + confirmSeconds()),
+      ),
+      get choice() {
+        return choice();
+      },
+      get state() {
+        return results.state(of);
+      },
+    });
+  const runners: Runner<ChoiceJob, ChoiceResult>[] = [];
+  const ask = (some: readonly Text[], asked: readonly Ladder[]): Promise<void> => {
+    const jobs = some
+      .map((text) => ({ prompts: text, ladders: asked.filter((ladder) => !results.has(text, ladder)) }))
+      .filter((job) => job.ladders.length > 0);
+    return runAll(runners, jobs, {
+      ...{ isOver, signal },
+      onResult(result) {
+        results.add(result);
+        report();
+      },
+    });
+  };
+
+  const look = (seen: readonly Text[]): void => {
+    const some = seen.flat();
+    ladders = stillIn(ladders, results, { ...facts, prompts: some, clusters: clustersOf(some, prompts) });
+  };
+
+  try {
+    const start = options.start ?? inThisThread(model, options.names);
+    while (runners.length < Math.min(size, texts.length)) runners.push(start(work));
+    const pace = choosing[0].slice(0, 1);
+    await ask(pace, ladders.slice(0, FIRST).map(middleOf));
+    look(pace);
+    for (const [r, round] of choosing.entries()) {
+      const atMiddle = choosing.length > 1 && r < choosing.length / 3,
+        rungs = (some: readonly Ladder[]): readonly Ladder[] => (atMiddle ? some.map(middleOf) : some),
+        time = (left() - confirmSeconds()) / (r === choosing.length - 1 ? 1 : 2);
+      if (ladders.length === 0 || isOver()) break;
+      ladders = affordable(ladders, time, (some) => predicted(round.length, rungs(some)));
+      await ask(round, rungs(ladders));
+      expectForm(prompts, results);
+      look(choosing.slice(0, r + 1).flat());
+    }
+    phase = 'confirming';
+    const best = finalists();
+    await ask(confirming, best);
+    done = confirming.every((text) => results.has(text, best.flat()));
+  } catch (error) {
+    if (!signal?.aborted) throw error;
+  } finally {
+    await Promise.all(runners.map((runner) => runner.stop()));
+  }
+  return choice();
+}
+
+/** Groups prompts that read the same tokens, a few together, so that a job takes a bounded time. */
+const textsOf = (some: readonly number[], prompts: readonly ChoicePrompt[]): readonly Text[] =>
+  [...groupBy(some, (prompt) => prompts[prompt].ids.join()).values()].flatMap((text) => partsOf(text, QUESTIONS));
+
+const partsOf = <T>(all: readonly T[], size: number): readonly (readonly T[])[] =>
+  Array.from({ length: Math.ceil(all.length / size) }, (_, i) => all.slice(size * i, size * (i + 1)));
+
+/** Cuts texts into rounds: three at least, so that there is something to learn from, of a few texts each. */
+const roundsOf = (texts: readonly Text[]): readonly (readonly Text[])[] =>
+  partsOf(texts, Math.min(ROUND, Math.ceil(texts.length / 3)));
+
+/** Checks what can be checked before anything runs. */
+function expectChoosable(
+  { name, config: { maxPositions } }: Subject | Model,
+  { prompts, candidates, answerTokens }: ChoiceWork,
+): void {
+  if (candidates.length === 0) throw new KvError('candidates', 'expected at least one, got none');
+  if (prompts.length < 2)
+    throw new KvError(
+      'prompts',
+      `expected at least two, one that chooses and one that confirms, got ${prompts.length}`,
+    );
+  for (const { ids, question = [], answers, origin, ...own } of prompts) {
+    const answer = own.answerTokens ?? answerTokens,
+      length = ids.length + question.length + answer;
+    if (ids.length === 0) throw new KvError(origin, 'expected a prompt with tokens, got an empty one');
+    if (length > maxPositions)
+      throw new KvError(
+        origin,
+        `expected a prompt that fits the ${maxPositions} tokens of ${name} with an answer of ${answer}, got ${length - answer} tokens`,
+      );
+    if (answers?.some((one) => one.trim() === '') || answers?.length === 0)
+      throw new KvError(origin, 'expected answers with text, got an empty one');
+  }
+  const said = new Set(prompts.map(({ ids, question = [] }) => JSON.stringify([ids, question])));
+  if (said.size === 1)
+    throw new KvError('prompts', `expected different prompts, got the same one ${prompts.length} times`);
+  const documents = new Set(prompts.map(({ document }) => document));
+  if (documents.size === 1)
+    throw new KvError(
+      'prompts',
+      `expected prompts of at least two documents, one that chooses and one that confirms, got ${prompts.length} prompts of one`,
+    );
+}
+
+/** @throws KvError if no answer of the full cache has the form that its grader reads */
+function expectForm(prompts: readonly ChoicePrompt[], { references }: Results): void {
+  const asked = references.flatMap((reference, i) => (reference ? [{ reference, prompt: prompts[i] }] : []));
+  if (asked.some(({ reference }) => reference.parsed !== false)) return;
+  const graders = [...new Set(asked.map(({ prompt: { grader = 'any' } }) => grader))].join(', ');
+  throw new KvError(
+    'prompts',
+    `expected answers that the grader ${graders} can read, got none in ${asked.length} of the full cache: name another grader or allow longer answers`,
+  );
+}
+
+/** Returns a digest of plain data; it is no protection against a forger. */
+function digestOf(value: unknown): string {
+  const { next } = random(JSON.stringify(value));
+  return Array.from({ length: 4 }, () =>
+    Math.floor(next() * 2 ** 32)
+      .toString(16)
+      .padStart(8, '0'),
+  ).join('');
+}

@@ -1,0 +1,232 @@
+import { compile } from '@kv/core/engine';
+import { KvError } from '@kv/core';
+import type { CompiledPolicy } from '@kv/core/engine';
+import type { Policy } from '@kv/core';
+import { viewsActing } from '@kv/engine';
+import { freeObservations, greedy as likeliest, Sequence } from '@kv/models';
+import type { CacheForm } from '@kv/models';
+import { grade } from '@kv/tasks';
+import { nextToken } from '../log-likelihood.ts';
+import type { NextToken } from '../log-likelihood.ts';
+import { mean, sum } from '../numbers.ts';
+import { policyOf } from '../policies.ts';
+import { greedy, retainedShare, rowsAlong, slotsNow, using } from '../sequences.ts';
+import type { Bench } from '../subject.ts';
+import type { Candidate, Outcome, Reference } from './candidate.ts';
+import type { ChoicePrompt } from './prompts.ts';
+import { bisect } from './statistics/bisect.ts';
+
+/** What a runner needs to run the jobs of a choice. */
+export interface ChoiceWork {
+  readonly kind: 'choose';
+  readonly prompts: readonly ChoicePrompt[];
+  readonly candidates: readonly Candidate[];
+  /** The longest answer of prompts that do not say their own. */
+  readonly answerTokens: number;
+}
+
+/** A text that is read once, what is asked after it, and the candidates that are tried on it. */
+export interface ChoiceJob {
+  /** Prompts, by number, that read the same tokens. */
+  readonly prompts: readonly number[];
+  /** Candidates, by number: one, or those of one policy by ascending share, of which a few are run. */
+  readonly ladders: readonly (readonly number[])[];
+}
+
+/** What came of a job. */
+export interface ChoiceResult {
+  /** How caches are stored. */
+  readonly form: CacheForm;
+  readonly references: readonly (readonly [prompt: number, reference: Reference])[];
+  readonly outcomes: readonly (readonly [prompt: number, candidate: number, outcome: Outcome])[];
+  /** Candidates that cannot run, and why. */
+  readonly refused: readonly (readonly [candidate: number, why: string])[];
+  /** Milliseconds of reading the text and of the full cache, and of all candidates. */
+  readonly ms: { readonly full: number; readonly candidates: number };
+}
+
+/** The full cache's answer to a prompt, along which candidates are compared. */
+interface Answered {
+  readonly reference: Reference;
+  readonly prompt: ChoicePrompt;
+  readonly tokens: readonly number[];
+  readonly maxNewTokens: number;
+  readonly rows: readonly NextToken[];
+}
+
+/**
+ * Runs a job. The text is read once, without evictions, while everything is recorded that any of the candidates reads:
+ * each then evicts on a fork of that. A policy that acts while the prompt is read has a prefill of its own
+ * (`sharesPrefill`).
+ */
+export async function runText(
+  { model, names }: Bench,
+  { prompts, candidates, answerTokens }: ChoiceWork,
+  job: ChoiceJob,
+): Promise<ChoiceResult> {
+  const started = performance.now(),
+    { ids } = prompts[job.prompts[0]],
+    refused: (readonly [number, string])[] = [],
+    outcomes: (readonly [number, number, Outcome])[] = [],
+    policies = new Map<string, Policy>();
+  for (const [first] of job.ladders) {
+    const { policy } = candidates[first];
+    policies.set(policy, await policyOf(policy, names, job.prompts[0]));
+  }
+  return using(new Sequence(model), async (whole) => {
+    await whole.prefill(ids, { policies: [...policies.values()].filter((policy) => sharesPrefill(compile(policy))) });
+    const reading = performance.now() - started,
+      answered: Answered[] = [];
+    for (const i of job.prompts)
+      answered.push(await answeredBy(whole, prompts[i], prompts[i].answerTokens ?? answerTokens, reading));
+    const read = performance.now();
+    for (const ladder of job.ladders) {
+      const policy = policies.get(candidates[ladder[0]].policy)!, // there for every ladder
+        ran = new Set<number>();
+      const found = await bisect(
+        ladder.length,
+        async (rung) => {
+          try {
+            const some = await outcomesOf(whole, answered, policy, candidates[ladder[rung]].budget, reading);
+            ran.add(rung);
+            return some;
+          } catch (error) {
+            if (!KvError.is(error)) throw error;
+            refused.push([ladder[rung], error.message]);
+            return [];
+          }
+        },
+        (some) =>
+          some.length === 0
+            ? Infinity
+            : sum(some.map(({ same, right = 0 }, i) => Number(!same) + (answered[i].reference.right ?? 0) - right)),
+      );
+      for (const [rung, some] of found.entries())
+        for (const [i, outcome] of some.entries())
+          outcomes.push([job.prompts[i], ladder[rung], ran.has(rung) ? outcome : { ...outcome, inferred: true }]);
+    }
+    return {
+      form: whole.memory.cache.form,
+      references: answered.map(({ reference }, i) => [job.prompts[i], reference] as const),
+      outcomes,
+      refused,
+      ms: { full: read - started, candidates: performance.now() - read },
+    };
+  });
+}
+
+/**
+ * Whether a policy keeps on a fork of a shared prefill what it keeps when it evicts while the prompt is read: it neither
+ * hides slots nor freezes tokens meanwhile, nor asks for blocks.
+ */
+export const sharesPrefill = (policy: CompiledPolicy): boolean =>
+  viewsActing(policy, 'prefill').length === 0 &&
+  policy.hooks('freeze').length === 0 &&
+  policy.hooks('cadence').every(({ block }) => block === undefined);
+
+/** Returns a copy that was asked the question of a prompt. */
+async function asked(sequence: Sequence, { question = [] }: ChoicePrompt): Promise<Sequence> {
+  const copy = sequence.fork();
+  // no event follows, but of a cadence
+  if (copy.active.policy.hooks('cadence').length === 0) freeObservations(copy);
+  if (question.length > 0) await copy.append(question);
+  return copy;
+}
+
+const graded = (
+  text: string,
+  { answers, grader = 'any' }: ChoicePrompt,
+): { readonly right?: number; readonly parsed?: boolean } => {
+  if (!answers) return {};
+  const { score, parsed } = grade(text, { answers, grader });
+  return { right: score, parsed };
+};
+
+/** Answers a prompt with the full cache, greedily, and reads the answer once more in one pass, as candidates do. */
+async function answeredBy(
+  whole: Sequence,
+  prompt: ChoicePrompt,
+  maxNewTokens: number,
+  reading: number,
+): Promise<Answered> {
+  const { text, tokens } = await using(await asked(whole, prompt), async (copy) => {
+    const { text, tokens, finish } = await greedy(copy, { maxNewTokens, stop: prompt.stop });
+    return { text, tokens: finish === 'eos' ? [...tokens, await copy.next()] : tokens };
+  });
+  const rows: NextToken[] = [],
+    started = performance.now();
+  await using(await asked(whole, prompt), async (copy) => {
+    for await (const block of rowsAlong(copy, tokens, copy.active.policy)) rows.push(...block.map(nextToken));
+  });
+  return {
+    ...{ prompt, tokens, maxNewTokens, rows },
+    reference: {
+      tokens: tokens.length,
+      ...graded(text, prompt),
+      slots: slotsNow(whole),
+      bytes: whole.memory.cache.liveBytes,
+      ms: reading + performance.now() - started,
+    },
+  };
+}
+
+/** Returns what a policy at a budget does on each of the prompts of a text. */
+async function outcomesOf(
+  whole: Sequence,
+  answered: readonly Answered[],
+  policy: Policy,
+  budget: Candidate['budget'],
+  reading: number,
+): Promise<readonly Outcome[]> {
+  const started = performance.now(),
+    compiled = compile(policy),
+    shares = sharesPrefill(compiled);
+  return using(shares ? whole.fork() : new Sequence(whole.model), async (cut) => {
+    if (shares) await cut.evict(policy, budget);
+    else await cut.prefill(answered[0].prompt.ids, { policy, budget });
+    const event = performance.now() - started + (shares ? reading : 0),
+      kept = cut.kept(),
+      slots = slotsNow(cut),
+      bytes = cut.memory.cache.liveBytes,
+      outcomes: Outcome[] = [];
+    for (const { prompt, tokens, rows, reference, maxNewTokens } of answered) {
+      const from = performance.now(),
+        { kl, same } = await using(await asked(cut, prompt), async (copy) => comparedAlong(copy, tokens, rows)),
+        ms = event + performance.now() - from;
+      // the same tokens are the same text, and need not be made again
+      const right =
+        same || !prompt.answers
+          ? reference.right
+          : graded(
+              await using(await asked(cut, prompt), async (copy) => {
+                const { text } = await greedy(copy, { maxNewTokens, stop: prompt.stop });
+                return text;
+              }),
+              prompt,
+            ).right;
+      outcomes.push({
+        ...{ kl, same, slots, bytes, ms },
+        ...(right !== undefined && { right }),
+        ...(prompt.answerAt && { held: retainedShare(kept, prompt.answerAt) }),
+      });
+    }
+    return outcomes;
+  });
+}
+
+/** Compares a cache with the full one along the full one's answer: a token that is not the likeliest is another answer. */
+async function comparedAlong(
+  sequence: Sequence,
+  tokens: readonly number[],
+  rows: readonly NextToken[],
+): Promise<Pick<Outcome, 'kl' | 'same'>> {
+  const nats: number[] = [];
+  let same = true;
+  for await (const block of rowsAlong(sequence, tokens, sequence.active.policy))
+    for (const row of block) {
+      const full = rows[nats.length];
+      same &&= likeliest(row) === full.likeliest;
+      nats.push(full.divergence(row));
+    }
+  return { kl: mean(nats), same };
+}
