@@ -80,9 +80,10 @@ type Text = readonly number[];
  *
  * Prompts are split once, by document. Those that choose are read in rounds. After each, what is shown to be worse leaves,
  * and where time is short a round takes half of what is left, for as many of the best as that allows (successive halving,
- * Karnin et al. 2013). For a loss, policies are first compared at the middle of their budgets, on a third of the texts.
- * The best few are then asked the prompts that confirm, which have no say in which is chosen: the interval of the choice
- * is of these. With enough time, equal prompts, candidates and seeds give equal choices.
+ * Karnin et al. 2013). For a loss, a third of the texts try each policy at one budget, the middle of those that are not
+ * shown to lose more, and the others try all of these. The best few are then asked the prompts that confirm, which have no
+ * say in which is chosen: the interval of the choice is of these. With enough time, equal prompts, candidates and seeds
+ * give equal choices.
  *
  * @param model a loaded model, or, with `start`, what its files say
  * @returns the choice; after an abort the one so far
@@ -124,7 +125,7 @@ export async function choose(
       .map(({ candidate }) => [candidate]);
   const isRead = ([first]: Text): boolean => results.references[first] !== undefined,
     unread = (some: readonly Text[]): number => some.filter((text) => !isRead(text)).length,
-    confirmSeconds = (): number => Math.min(predicted(unread(confirming), finalists()), 30 * minutes),
+    confirmSeconds = (): number => Math.min(predicted(unread(confirming), finalists()), 15 * minutes),
     isOver = (): boolean =>
       phase === 'choosing'
         ? choosing.flat().some(isRead) && left() <= confirmSeconds()
@@ -180,7 +181,7 @@ export async function choose(
       look(choosing.slice(0, r + 1).flat());
     }
     phase = 'confirming';
-    const best = finalists();
+    const best = affordable(finalists(), left(), (some) => predicted(unread(confirming), some));
     await ask(confirming, best);
     done = confirming.every((text) => results.has(text, best.flat()));
   } catch (error) {

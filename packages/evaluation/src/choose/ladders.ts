@@ -15,7 +15,7 @@ export function laddersOf(candidates: readonly Candidate[], goal: ChoiceGoal): r
   return [...by.values()].map((some) => some.sort((a, b) => candidates[a].share - candidates[b].share));
 }
 
-/** Returns the middle of a ladder. */
+/** Returns the middle of a ladder, of what is left of it. */
 export const middleOf = (ladder: Ladder): Ladder => [ladder[Math.floor(ladder.length / 2)]];
 
 /** Returns the predicted cost of a ladder on one prompt: its ends, and one candidate for each halving between them. */
