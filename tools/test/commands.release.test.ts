@@ -22,7 +22,7 @@ const CHEAPER: readonly (readonly [command: RegExp, text: RegExp, by: string])[]
   [/^kv needle(?: --cache .*)?$/, /$/, ` ${SHORT}`],
   [/^(?:echo .*\| )?kv chat(?=$| --policy)/, /kv chat/, 'kv chat --model model.gguf'],
   [/^npm run -s kv -- chat$/, /$/, ' --model packages/model-testing/fixtures/llama/model.gguf'],
-  [/^kv choose /, /$/, ' --policies 2 --minutes 0.2'],
+  [/^kv choose /, /$/, ' --candidates 2 --minutes 0.2'],
   [/^kv serve --policy/, /$/, ' --port 0'],
   [/^source /, /$/, ' && complete -p kv'],
   [/^npm run playground$/, /$/, ' -- --port 0'],

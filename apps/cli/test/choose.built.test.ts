@@ -15,7 +15,7 @@ it('chooses, prints answer, picture, table and lines, writes a report and a stat
     'mine',
     '--budget',
     '25%',
-    '--policies',
+    '--candidates',
     '3',
     '--minutes',
     '5',

@@ -61,7 +61,7 @@ export const CHOOSE = {
     'Whether questions come after the eviction, or are part of what is read before it.',
   ),
   for: oneOf(TARGETS, 'kv', 'The engine that will run the choice: policies that it cannot run are no candidates.'),
-  policies: count(
+  candidates: count(
     96,
     'policies',
     'Policies that are tried: first those of the catalogue, then others drawn from the algebra.',
@@ -127,7 +127,7 @@ async function run(more: readonly string[], flags: Flags, command: Command, term
       target: flags.for,
       device: machine.engine === 'webgpu',
       seed,
-      most: flags.policies,
+      most: flags.candidates,
     });
   if (candidates.length === 0)
     throw new KvError(
