@@ -102,6 +102,14 @@ const probabilities = (row: readonly number[]): readonly number[] => {
 };
 
 describe('the outcome of a candidate', () => {
+  it('is none where its policy keeps more than the budget', async () => {
+    const policy = 'frequency | mandatory(prompt=true) | topK',
+      prompts: readonly ChoicePrompt[] = [{ document: 'a', ids: book.slice(0, 90), origin: 'a' }],
+      work: ChoiceWork = { kind: 'choose', prompts, candidates: [candidate(policy, 0.3)], answerTokens: 2 },
+      { outcomes, refused } = await runText({ model }, work, { prompts: [0], ladders: [[0]] });
+    expect(outcomes).toEqual([]);
+    expect(refused).toEqual([[0, expect.stringContaining('keeps 30% of 90 tokens, got one that keeps 90')]]);
+  });
   it('is that of its own answer, and of its distributions along the full answer', async () => {
     const prompts: readonly ChoicePrompt[] = [
         { document: 'a', ids: book.slice(0, 90), question: book.slice(200, 205), origin: 'a' },
@@ -114,7 +122,10 @@ describe('the outcome of a candidate', () => {
           origin: 'b',
         },
       ],
-      candidates = ['streaming', 'h2o', 'quest', 'knorm'].map((policy) => candidate(policy, 0.3)),
+      // quest hides slots and drops none
+      candidates = ['streaming', 'h2o', 'quest', 'knorm'].map((policy) =>
+        candidate(policy, policy === 'quest' ? 1 : 0.3),
+      ),
       work: ChoiceWork = { kind: 'choose', prompts, candidates, answerTokens: 6 };
     const { references, outcomes, refused } = await runText({ model }, work, {
       prompts: [0, 1],
@@ -274,7 +285,7 @@ describe('a choice', () => {
     expect(new Set([...first.ran, ...second.ran].map(String))).toEqual(new Set(whole.ran.map(String)));
     expect(second.ran.length).toBeLessThan(whole.ran.length);
     const other = asked(texts(19), { ...options, start: second.start, state });
-    await expect(other).rejects.toThrow('state: expected results of this model, these prompts and these candidates');
+    await expect(other).rejects.toThrow('state: expected results of this choice, got those of other prompts:');
   });
   it('waits for no runner once its signal is aborted, and stops each', async () => {
     const stop = new AbortController(),

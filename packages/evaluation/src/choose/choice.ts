@@ -62,7 +62,7 @@ export interface Choice {
   };
   /** The full cache: means over all prompts that it was asked. */
   readonly full: { readonly bytes: number; readonly ms: number; readonly right?: number };
-  /** Every candidate, best first. */
+  /** Every candidate: the choice, then those that were asked the prompts that confirm by their loss on these, then the rest. */
   readonly rows: readonly ChoiceRow[];
   /** Row of the choice; absent if none meets the goal. */
   readonly chosen?: number;
@@ -125,10 +125,12 @@ export function rankCandidates(
     most = Math.max(...counts),
     keeps = 'lose' in goal ? goal.lose : -Infinity;
   const standings = candidates.map(({ bytes }, candidate): Standing => {
-    const { loss, kl } = results.meanLoss(candidate, choosing, clusters) ?? { loss: Infinity, kl: Infinity };
+    // what turns out not to run, or to keep more than its budget, is no choice, whatever it lost elsewhere
+    const found = results.refused.has(candidate) ? undefined : results.meanLoss(candidate, choosing, clusters),
+      { loss, kl } = found ?? { loss: Infinity, kl: Infinity };
     return {
       ...{ candidate, loss, kl },
-      bytes: meanOf(results.measured(candidate, choosing), (one) => one.bytes) ?? bytes,
+      bytes: results.bytes(candidate) ?? bytes,
       known: loss < Infinity && counts[candidate] >= most / 2,
     };
   });
@@ -142,6 +144,22 @@ export function rankCandidates(
   });
 }
 
+/**
+ * Puts what was asked the prompts that confirm before the rest, by its loss on these; the first few keep their places. Which
+ * one is chosen is settled before, by the prompts that choose.
+ */
+function byConfirmation(
+  standings: readonly Standing[],
+  first: number,
+  lossOf: (standing: Standing) => number | undefined,
+): readonly Standing[] {
+  const rest = standings.slice(first).map((standing) => ({ standing, loss: lossOf(standing) ?? Infinity }));
+  return [
+    ...standings.slice(0, first),
+    ...rest.sort((a, b) => (a.loss === b.loss ? 0 : a.loss - b.loss)).map(({ standing }) => standing),
+  ];
+}
+
 /** Returns the choice that results lead to. @param alive candidates that are still in the race */
 export function choiceOf(
   facts: ChoiceFacts,
@@ -150,13 +168,19 @@ export function choiceOf(
 ): Choice {
   const { model, engine, seed, goal, level, prompts, candidates, split } = facts,
     { kind } = results,
-    standings = rankCandidates(facts, results),
+    ranked = rankCandidates(facts, results),
     known = results.references.filter((one) => one !== undefined);
   const intervalOn = (candidate: number, side: readonly number[]): LossInterval | undefined => {
     const there = side.filter((prompt) => results.outcomes[candidate][prompt]),
       losses = results.losses(candidate, there, kind).filter((loss) => loss !== undefined);
     return losses.length === 0 ? undefined : lossInterval(losses, clustersOf(there, prompts), { kind, level });
   };
+  const anything = ranked.length > 0 && ranked[0].loss < Infinity,
+    meets = anything && (!('lose' in goal) || ranked[0].loss <= goal.lose),
+    standings = byConfirmation(ranked, meets ? 1 : 0, ({ candidate }) => {
+      const losses = results.losses(candidate, split.confirming).filter((loss) => loss !== undefined);
+      return losses.length === 0 ? undefined : mean(losses);
+    });
   const rows = standings.map(({ candidate, bytes }): ChoiceRow => {
     const loss = intervalOn(candidate, split.choosing),
       later = intervalOn(candidate, split.confirming),
@@ -185,8 +209,6 @@ export function choiceOf(
     };
   });
   const [first] = standings,
-    anything = first !== undefined && first.loss < Infinity,
-    meets = anything && (!('lose' in goal) || first.loss <= goal.lose),
     right = known.flatMap((one) => (one.right === undefined ? [] : [one.right]));
   const told = split.confirming.filter((prompt) => anything && results.outcomes[first.candidate][prompt]),
     confirmedRows = standings.flatMap(({ candidate }, row) =>
@@ -203,7 +225,7 @@ export function choiceOf(
       question: prompts.some(({ question }) => question !== undefined) ? 'after' : 'inside',
     },
     full: {
-      bytes: meanOf(known, ({ bytes }) => bytes) ?? 0,
+      bytes: results.fullBytes,
       ms: meanOf(known, ({ ms }) => ms) ?? 0,
       ...(right.length > 0 && { right: mean(right) }),
     },

@@ -101,7 +101,7 @@ export async function choose(
   const split = splitPrompts(prompts, seed),
     facts = { model: model.name, engine: model.engine, seed, goal, level, prompts, candidates, split },
     results = new Results(work, split.choosing),
-    of = digestOf([model.fingerprint, model.engine, work]);
+    of = [[model.fingerprint, model.engine], [prompts, answerTokens], candidates].map(digestOf).join(' ');
   if (options.state !== undefined) results.restore(options.state, of);
   const choosing = roundsOf(textsOf(split.choosing, prompts)),
     confirming = textsOf(split.confirming, prompts),

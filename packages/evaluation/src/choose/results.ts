@@ -71,12 +71,14 @@ export class Results {
   readonly refused = new Map<number, string>();
   readonly #candidates: readonly Candidate[];
   readonly #choosing: readonly number[];
+  readonly #graded: boolean;
   #form: CacheForm | undefined;
   #time = { texts: 0, full: 0, cost: 0, candidates: 0 };
 
   /** @param choosing prompts that choose: what a loss is depends on these alone */
   constructor({ prompts, candidates }: Pick<ChoiceWork, 'prompts' | 'candidates'>, choosing: readonly number[]) {
     [this.#candidates, this.#choosing] = [candidates, choosing];
+    this.#graded = prompts.every(({ answers }) => answers !== undefined);
     this.references = prompts.map(() => undefined);
     this.outcomes = candidates.map(() => prompts.map(() => undefined));
   }
@@ -109,9 +111,7 @@ export class Results {
   /** What a loss is: of grades, where all prompts have answers and the full cache is right on some that choose. */
   get kind(): LossKind {
     const known = this.#choosing.flatMap((prompt) => this.references[prompt] ?? []);
-    return known.every(({ right }) => right !== undefined) && known.some(({ right = 0 }) => right > 0)
-      ? 'answers'
-      : 'same';
+    return this.#graded && known.some(({ right = 0 }) => right > 0) ? 'answers' : 'same';
   }
 
   /** Returns a candidate's loss on each of these prompts; undefined where it was not asked. */
@@ -147,7 +147,27 @@ export class Results {
     return prompts.flatMap((prompt) => this.outcomes[candidate][prompt] ?? []).filter(({ inferred }) => !inferred);
   }
 
-  /** Returns all of it as plain data. @param of digest of what it is of */
+  /**
+   * Returns the mean bytes of a candidate's cache, as its share of the full cache's on the prompts on which it was run;
+   * undefined if there are none.
+   */
+  bytes(candidate: number): number | undefined {
+    const both = this.references.flatMap((reference, prompt) => {
+        const outcome = this.outcomes[candidate][prompt];
+        return reference && outcome && !outcome.inferred ? [[outcome.bytes, reference.bytes] as const] : [];
+      }),
+      full = this.fullBytes;
+    return both.length === 0 || full === 0
+      ? undefined
+      : (full * mean(both.map(([own]) => own))) / mean(both.map(([, whole]) => whole));
+  }
+  /** Mean bytes of the full cache over all prompts that it was asked; 0 before a result. */
+  get fullBytes(): number {
+    const known = this.references.flatMap((reference) => reference ?? []);
+    return known.length === 0 ? 0 : mean(known.map(({ bytes }) => bytes));
+  }
+
+  /** Returns all of it as plain data. @param of digests of what it is of, see `restore` */
   state(of: string): ChoiceState {
     return {
       format: 1,
@@ -163,16 +183,21 @@ export class Results {
   }
 
   /**
-   * Adds what a stopped choice found. @throws KvError for a value of another form, or results of other prompts,
-   * candidates or weights
+   * Adds what a stopped choice found.
+   * @param of digests of the model, the prompts and the candidates, with spaces between them
+   * @throws KvError for a value of another form, or results of another model, other prompts or candidates
    */
   restore(state: unknown, of: string): void {
     checkShape(state, StateShape, 'state');
     const { references, outcomes, refused, form, time } = state as ChoiceState;
-    if (state.of !== of)
+    const before = (state as ChoiceState).of.split(' '),
+      others = ['model', 'prompts', 'candidates (another budget, memory, loss, engine or seed asks others)'].filter(
+        (_, i) => before[i] !== of.split(' ')[i],
+      );
+    if (others.length > 0)
       throw new KvError(
         'state',
-        'expected results of this model, these prompts and these candidates, got those of others: name another file, or delete this one',
+        `expected results of this choice, got those of other ${others.join(' and ')}: name another file, or delete this one`,
       );
     const answered = new Set(references.map(([prompt]) => prompt)),
       isCandidate = (candidate: number): boolean => candidate < this.outcomes.length;

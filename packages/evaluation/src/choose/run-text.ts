@@ -1,4 +1,4 @@
-import { compile } from '@kv/core/engine';
+import { budgetText, compile } from '@kv/core/engine';
 import { KvError } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import type { Policy } from '@kv/core';
@@ -87,7 +87,7 @@ export async function runText(
         ladder.length,
         async (rung) => {
           try {
-            const some = await outcomesOf(whole, answered, policy, candidates[ladder[rung]].budget, reading);
+            const some = await outcomesOf(whole, answered, policy, candidates[ladder[rung]], reading);
             ran.add(rung);
             return some;
           } catch (error) {
@@ -170,12 +170,17 @@ async function answeredBy(
   };
 }
 
-/** Returns what a policy at a budget does on each of the prompts of a text. */
+/** How many times the predicted slots a policy may keep: texts differ in length, and some pieces force slots. */
+const SLACK = 1.25;
+/**
+ * Returns what a policy at a budget does on each of the prompts of a text.
+ * @throws KvError if it cannot run, or keeps more than its budget
+ */
 async function outcomesOf(
   whole: Sequence,
   answered: readonly Answered[],
   policy: Policy,
-  budget: Candidate['budget'],
+  { budget, share }: Candidate,
   reading: number,
 ): Promise<readonly Outcome[]> {
   const started = performance.now(),
@@ -189,6 +194,11 @@ async function outcomesOf(
       slots = slotsNow(cut),
       bytes = cut.memory.cache.liveBytes,
       outcomes: Outcome[] = [];
+    if (slots > SLACK * share * answered[0].prompt.ids.length + 1)
+      throw new KvError(
+        'budget',
+        `expected a policy that keeps ${budgetText(budget)} of ${answered[0].prompt.ids.length} tokens, got one that keeps ${Math.round(slots)} in a head`,
+      );
     for (const { prompt, tokens, rows, reference, maxNewTokens } of answered) {
       const from = performance.now(),
         { kl, same } = await using(await asked(cut, prompt), async (copy) => comparedAlong(copy, tokens, rows)),
