@@ -69,7 +69,7 @@ const UNIT =
 
 /** What is recognised by itself: machine-made names and tokens of known issuers. */
 const SHAPE =
-  /^(?:[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{32,128}|(?:sha256|sha512|sha1|md5):[0-9a-f]{16,128}|eyJ[\w-]{8,}\.[\w-]{4,}.*|(?:A3T|AKIA|ASIA|ABIA|ACCA|AIza)\w{12,}.*|(?=\w*\d)[A-Za-z]{2,12}(?:[_-][A-Za-z]{2,8}){0,2}[_-](?=\w*\d)[A-Za-z0-9]{12,}.*|[A-Z]{2,12}-\d{2,10}(?:-\d{2,10})*|[A-Z]{2,6}\d{5,12}|(?:[A-Z0-9]{4,6}-){2,7}[A-Z0-9]{4,6}|1Z[A-Z0-9]{16}|#\d{4,12})$/;
+  /^(?:[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{32,128}|(?:sha256|sha512|sha1|md5):[0-9a-f]{16,128}|eyJ[\w-]{8,}\.[\w-]{4,}.*|(?:A3T|AKIA|ASIA|ABIA|ACCA|AIza)\w{12,}.*|(?=\w*\d)[A-Za-z]{2,12}(?:[_-][A-Za-z]{2,8}){0,2}[_-](?=\w*\d)[A-Za-z0-9]{12,}.*|[A-Z]{2,12}-\d{2,10}(?:-\d{2,10})*|[A-Z]{2,6}\d{5,12}|(?:[A-Z0-9]{4,6}-){2,7}[A-Z0-9]{4,6}|(?!(?:19|20)\d\d-)(?=(?:\D*\d){4})(?=[^A-Z]*[A-Z])\d[A-Z0-9]{1,5}(?:-[A-Z0-9]{2,8}){1,4}|1Z[A-Z0-9]{16}|#\d{4,12})$/;
 /** The names of standards, models and formats, which have the shape of a number and are none. */
 const STANDARD =
   /^(?:ISO|IEC|RFC|UTF|SHA|MD|AES|RSA|TS|ES|HTTP|TLS|PEP|COVID|GPT|CVE-\d{4}$|ECMA|EN|DIN|ANSI|IEEE|MP|H|CP|LATIN|WINDOWS|BASE|X)-?\d/i;
