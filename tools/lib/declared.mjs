@@ -16,12 +16,15 @@ export { growthRows } from './tools/lib/model-growth.ts';
 export const schemas = { '@kv/engine': engine, '@kv/models': models, '@kv/server': server, '@kv/stores': stores };
 `;
 
-/** Returns the exports of every package with pieces, by package name, core and policies first; from source. */
-export async function declared() {
+/**
+ * Returns the exports of every package with pieces, by package name, core and policies first; from source.
+ * @param {(folder: string) => boolean} [included] whether a package is one of them
+ */
+export async function declared(included = () => true) {
   const first = published().filter(({ manifest: { name } }) => name === '@kv/core' || name === '@kv/policies');
   const { outputFiles } = await build({
     stdin: {
-      contents: namespaces([...first, ...piecePackages()]) + SCHEMAS,
+      contents: namespaces([...first, ...piecePackages().filter(({ folder }) => included(folder))]) + SCHEMAS,
       resolveDir: root,
       sourcefile: 'pieces.mjs',
     },
