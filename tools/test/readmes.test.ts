@@ -50,7 +50,7 @@ describe('tables in READMEs', () => {
   );
 
   test('every package with pieces has one, with every option of every piece', () => {
-    for (const { folder, manifest } of piecePackages()) {
+    for (const { folder, manifest } of piecePackages().filter(({ folder: at }) => !onTrial(at))) {
       const text = readFileSync(join(root, folder, 'README.md'), 'utf8');
       const [, block = ''] = /<!-- begin pieces .*-->\n([^]*)<!-- end pieces -->/.exec(text) ?? [];
       for (const { description } of Object.values<any>(all[manifest.name]).filter(all['@kv/core'].isFactory))
