@@ -85,10 +85,11 @@ describe('parseJson', () => {
   });
 
   test.each([
-    ['hello', 'text that is none (at "h")'],
-    ['{"a": 1 "b"}', 'text that is none (at position 8)'],
-    ['{"a": \u001b}', 'text that is none (at " ")'],
-    ['{} x', 'text that is none (at position 3)'],
+    ['hello', 'an invalid text, at "h"'],
+    ['{"a": 1 "b"}', 'an invalid text, at character 9'],
+    ['{\n"a": 1 "b"}\n', 'an invalid text, at character 8 of line 2'],
+    ['{"a": \u001b}', 'an invalid text, at " "'],
+    ['{} x', 'an invalid text, at character 4'],
     ['', 'text that ends too early'],
   ])('says what %j is in a sentence', (text, got) => {
     expect(() => parse(text)).toThrow(`f: expected JSON, got ${got}`);

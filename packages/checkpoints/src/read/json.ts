@@ -14,20 +14,30 @@ export function parseJson(bytes: Uint8Array, where: string, depth = 64): unknown
   try {
     return JSON.parse(text);
   } catch (cause) {
-    throw new KvError(where, `expected JSON, got ${notJson(cause)}`);
+    throw new KvError(where, `expected JSON, got ${notJson(cause, text)}`);
   }
 }
 
 /**
  * Describes why `JSON.parse` refused a text, and where if its message says so; that message quotes more of the text.
+ *
+ * @param text of several lines, to name the line
  */
-export function notJson(cause: unknown): string {
+export function notJson(cause: unknown, text = ''): string {
   const { message } = cause as Error,
-    [place] = /at position \d+/.exec(message) ?? [],
+    [, place] = /at position (\d+)/.exec(message) ?? [],
     [, token] = /^Unexpected token '(.)',/su.exec(message) ?? [];
-  if (place !== undefined) return `text that is none (${place})`;
-  if (token !== undefined) return `text that is none (at ${JSON.stringify(token.replace(/\p{Cc}/u, ' '))})`;
-  return message.includes('end of JSON') ? 'text that ends too early' : 'text that is none';
+  if (place !== undefined) return `an invalid text, at ${placeText(Number(place), text)}`;
+  if (token !== undefined) return `an invalid text, at ${JSON.stringify(token.replace(/\p{Cc}/u, ' '))}`;
+  return message.includes('end of JSON') ? 'text that ends too early' : 'an invalid text';
+}
+
+/** Names a character, counted from 1, and in a text of several lines its line. */
+function placeText(at: number, text: string): string {
+  if (!text.trimEnd().includes('\n')) return `character ${at + 1}`;
+  const before = text.slice(0, at),
+    start = before.lastIndexOf('\n') + 1;
+  return `character ${at - start + 1} of line ${before.split('\n').length}`;
 }
 
 function decoded(bytes: Uint8Array, where: string): string {
