@@ -20,6 +20,6 @@ export type { ChoiceReportFacts } from './choose/report/html.ts';
 export { useLines } from './choose/report/lines.ts';
 export type { UseLine } from './choose/report/lines.ts';
 export { lossPicture, pictureLegend } from './choose/report/picture.ts';
-export { choiceSentences, rowOf, wayText } from './choose/report/sentence.ts';
+export { choiceSentences, isEarly, rowOf, wayText } from './choose/report/sentence.ts';
 export { refusedBy, TARGETS } from './choose/targets.ts';
 export type { Target } from './choose/targets.ts';

@@ -3,9 +3,10 @@ import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Choice, ChoiceRow } from '../src/choose/choice.ts';
+import { choiceColumns, choiceLegend } from '../src/choose/report/columns.ts';
 import { choiceReport } from '../src/choose/report/html.ts';
 import { useLines } from '../src/choose/report/lines.ts';
-import { frontierOf, lossPicture } from '../src/choose/report/picture.ts';
+import { frontierOf, lossPicture, pictureLegend, shownIn } from '../src/choose/report/picture.ts';
 import { choiceSentences } from '../src/choose/report/sentence.ts';
 
 const row = (policy: string, more: Partial<ChoiceRow> = {}): ChoiceRow => ({
@@ -70,9 +71,13 @@ const POLICIES = [
   'finch(question=8,delimiter="it\'s | a \\"$HOME\\" `x`")',
   'knorm | topK | levels(q8=0.25,q4=0.75)',
 ];
+const usable = (of: Partial<ChoiceRow>, question: 'inside' | 'after'): Choice => {
+  const choice = choiceOf({ rows: [row('knorm', of)] });
+  return { ...choice, prompts: { ...choice.prompts, question } };
+};
 test.each(POLICIES)('the lines give %s to a shell and to JavaScript as it is', async (policy) => {
   const name = "my model's.gguf",
-    lines = useLines({ policy, budget: '25%', share: 0.25 }, name, 1000),
+    lines = useLines(usable({ policy }, 'inside'), name),
     line = (where: string): string => lines.find((one) => one.where === where)?.line ?? '';
   const words = execFileSync('sh', ['-c', `kv() { printf '%s\\0' "$@"; }; ${line('kv serve')}`], { encoding: 'utf8' });
   expect(words.split('\0').slice(0, -1)).toEqual(['serve', '--model', name, '--policy', policy, '--budget', '25%']);
@@ -86,44 +91,117 @@ test.each(POLICIES)('the lines give %s to a shell and to JavaScript as it is', a
 });
 
 test('bytes are slots to engines that count no bytes, and what they cannot run is a reason', () => {
-  const [, , transformers, llama] = useLines({ policy: 'streaming', budget: '64MiB', share: 0.25 }, 'm', 1000);
+  const [, , transformers, llama] = useLines(usable({ policy: 'streaming', budget: '64MiB' }, 'inside'), 'm');
   expect([transformers?.line, llama?.line]).toEqual([
     "await withPolicy(loaded, { policy: 'streaming', budget: 250 })",
     "await retainTokens(sequence, { policy: policy('streaming'), budget: 250 })",
   ]);
-  const [, , kept, none] = useLines({ policy: 'snapkv', budget: 512, share: 0.25 }, 'm', 1000);
+  const [, , kept, none] = useLines(usable({ policy: 'snapkv', budget: 512 }, 'inside'), 'm');
   expect(kept?.line).toContain("policy: 'snapkv', budget: 512, source");
   expect(none).toMatchObject({ where: 'node-llama-cpp', why: expect.stringContaining('attention') });
+});
+
+test('where questions came later, the lines read the context first, or say that they do not', async () => {
+  const lines = useLines(usable({ policy: 'snapkv' }, 'after'), 'm'),
+    at = (where: string): (typeof lines)[number] | undefined => lines.find((one) => one.where === where);
+  expect(at('kv run')?.line).toMatch(/ --document \S+ --question .* --policy snapkv --budget 25%$/);
+  const calls: unknown[] = [];
+  class Sequence {
+    prefill = (...args: unknown[]): unknown => calls.push('prefill', ...args);
+    append = (...args: unknown[]): unknown => calls.push('append', ...args);
+  }
+  await runInNewContext(`(async () => { ${at('Sequence')?.line} })()`, {
+    ...{ context: 'c', question: 'q', Sequence, decode: () => [] },
+    loadModel: async () => ({ tokenizer: { encode: (text: string) => ({ ids: [text] }) } }),
+  });
+  expect(calls).toEqual(['prefill', ['c'], { policy: 'snapkv', budget: '25%' }, 'append', ['q']]);
+  for (const where of ['kv serve', 'transformers.js']) expect(at(where)?.note).toContain('its question included');
+  expect([at('kv run')?.note, at('Sequence')?.note]).toEqual([undefined, undefined]);
+});
+
+test('where the choice loses half or more there are no lines, and a sentence says so', () => {
+  const lost = (mean: number): ChoiceRow => row('knorm', { confirmed: { ...confirmed, mean } }),
+    all = choiceOf({ rows: [lost(0.5), lost(0.9)] });
+  expect(useLines(all, 'm')).toEqual([]);
+  expect(choiceSentences(all)[1]).toMatch(/^In this memory every candidate that was asked loses half or more/);
+  const one = choiceOf({ rows: [lost(0.5), lost(0.4)] });
+  expect(useLines(one, 'm')).toEqual([]);
+  expect(choiceSentences(one)[1]).toMatch(/^It loses half or more/);
+  const { chosen: _, ...none } = choiceOf({ rows: [lost(0.4)], nearest: 0 });
+  expect(useLines(none, 'm')).toEqual([]);
+  expect(useLines(choiceOf({ rows: [lost(0.49)] }), 'm')).not.toEqual([]);
 });
 
 const confirmed = { mean: 0.1, low: 0.003, high: 0.45, n: 10, clusters: 10 };
 
 test('the answer says what to keep, what is lost on new texts, memory and time', () => {
   expect(choiceSentences(choiceOf({ rows: [row('knorm', { confirmed })] }))).toEqual([
-    'Least is lost with knorm at 25%: 10.0 % of answers changed (95 % interval 0.3 to 45.0 %; 10 documents, a screening), on texts that had no say in the choice.',
+    'Least is lost by knorm with 25 % of the slots: 10.0 % of answers changed (95 % interval 0.3 to 45.0 %; 10 documents, a screening), on texts that took no part in the choice.',
     'The cache holds 1.0 KiB of 4.0 KiB (25 %) in q8; reading a text and its answer takes 0.50 times as long.',
+    'Slots are dropped once the text has been read, before the question about it is asked.',
   ]);
 });
 
-test('where all lose alike the picture is of the divergence', () => {
+test.each([
+  ['12.5%', 'with 12.5 % of the slots'],
+  ['25% of q8', 'with 25 % of the memory of q8'],
+  [512, 'with 512 slots per layer and KV head'],
+  ['64MiB', 'in 64MiB'],
+] as const)('a budget of %s is said in words', (budget, said) => {
+  const choice = choiceOf({ goal: { lose: 0.5 }, rows: [row('knorm', { budget, confirmed })] });
+  expect(choiceSentences(choice)[0]).toContain(`Use the policy knorm ${said}: 10.0 %`);
+});
+
+test('the picture has the numbers of the table, and says of which texts they are', () => {
+  const rows = [row('knorm', { confirmed }), row('tova', { loss: { ...confirmed, mean: 0.3 } })],
+    choice = choiceOf({ rows }),
+    column = choiceColumns(choice).find(([title]) => title === 'changed')!;
+  expect(shownIn(choice).points.map(({ loss }) => (100 * loss).toFixed(1))).toEqual(rows.map(column[1]));
+  expect(pictureLegend(choice)).toContain('1 of the 2 candidates are shown as measured on texts that took no part');
+  expect(pictureLegend(choiceOf({ rows: rows.slice(0, 1) }))).toContain('Measured on texts that took no part');
+  expect(pictureLegend(choiceOf({ rows: rows.slice(1) }))).toContain('Measured on the texts that chose');
+});
+
+test('the legend explains the columns that the table has, and no other', () => {
+  const choice = choiceOf({ rows: [row('knorm', { confirmed, kl: 0.1 }), row('tova', { confirmed })] }),
+    titles = choiceColumns(choice).map(([title]) => title);
+  expect(titles).not.toContain('cache');
+  expect(choiceLegend(choice).match(/(?<=^|\. )\w+(?=:)/g)).toEqual(
+    titles.filter((title) => title !== 'policy' && title !== 'budget'),
+  );
+});
+
+test('where all lose alike the picture is of the divergence, and a sentence says that it decided', () => {
   const loss = { mean: 1, low: 0, high: 1, n: 4, clusters: 4 },
     rows = [row('knorm', { loss, kl: 0.2 }), row('tova', { loss, kl: 0.8 })];
   expect(lossPicture({ rows, full: { bytes: 4096, ms: 1 } }, { width: 80 })).toMatch(/^KL\n0\.80 \|[^#]*\n/);
+  const said = 'All candidates lost alike on the texts that chose: the divergence of the next token (KL) decided.';
+  expect(choiceSentences(choiceOf({ rows }))).toContain(said);
+  expect(choiceSentences(choiceOf({ rows, goal: { lose: 1 } }))).not.toContain(said);
 });
 
-test('without new texts it says that the interval flatters, and before the end that it is none', () => {
-  const [first, ...others] = choiceSentences(choiceOf({ done: false, left: 3 }));
-  expect(first).toMatch(/^So far least is lost with knorm at 25%: .* on the texts that chose it, which flatters it\.$/);
-  expect(others.slice(1)).toEqual([
-    'This is not the end: it was stopped early.',
-    '3 candidates could not be asked in this time.',
-  ]);
+test('before the end it says how many were asked, and that texts that chose show too little loss', () => {
+  const { loss, ...unasked } = row('tova');
+  expect(loss).toBeDefined();
+  const [first] = choiceSentences(choiceOf({ left: 1, rows: [row('knorm'), unasked] }));
+  expect(first).toMatch(
+    /^So far, with 1 of 2 candidates asked, least is lost by knorm with 25 % of the slots: .*, measured on the texts that chose it; expect to lose more on others\.$/,
+  );
+});
+
+test('a gain is told as one', () => {
+  const gain = { ...confirmed, mean: -0.25, low: -0.5 },
+    choice = choiceOf({ kind: 'answers', rows: [row('knorm', { confirmed: gain })] });
+  expect(choiceSentences(choice)[0]).toMatch(
+    /^The best policy is knorm with 25 % of the slots: 25\.0 points better than the full cache \(/,
+  );
+  expect(choiceLegend(choice)).toContain('below 0 the policy has more');
 });
 
 test('a loss that new texts do not confirm is told, and how many could', () => {
   const said = choiceSentences(choiceOf({ goal: { lose: 0.01 }, rows: [row('knorm', { confirmed })] }));
-  expect(said[2]).toBe('That is more than 1.0 %, within which it kept on the texts that chose it.');
-  expect(said[3]).toMatch(/^10 documents cannot show that less than 1\.0 % is lost/);
+  expect(said[3]).toBe('That is more than 1.0 %; on the texts that chose it, it lost no more than that.');
+  expect(said[4]).toMatch(/^10 documents cannot show a loss below 1\.0 %/);
 });
 
 test('where nothing keeps the loss it says so, which came nearest, and what lost answers have in common', () => {
@@ -138,11 +216,13 @@ test('where nothing keeps the loss it says so, which came nearest, and what lost
   expect(chosen).toBe(0);
   const said = choiceSentences(none);
   expect(said[0]).toMatch(
-    /^No candidate loses at most 1\.0 %, so nothing should be dropped\. Nearest is knorm at 25%: 40\.0 points/,
+    /^No candidate loses at most 1\.0 %, so nothing should be dropped\. Nearest is knorm with 25 % of the slots: 40\.0 points/,
   );
   expect(said).toContain(
-    "In 3 of 4 texts whose answer it lost, no head held all of the answer's tokens; elsewhere some head did, or the answer does not stand in the text.",
+    "It lost the answer of 4 texts: in 3 of these no layer and KV head still held all of the answer's tokens.",
   );
+  const nothing = { ...none, failures: { lost: 4, dropped: 0, full: 0 } };
+  expect(choiceSentences(nothing).join(' ')).not.toContain("answer's tokens");
   expect(said).toContain('The model fails on 2 of these texts with its full cache too.');
 });
 
@@ -152,7 +232,7 @@ test('no difference, a model that fails, and nothing asked are told', () => {
     'No difference was found between it and the 2 others that were compared on those texts.',
   );
   expect(choiceSentences(choiceOf({ rows: three, tied: [1] }))).toContain(
-    'These texts cannot tell it from 1 other: tova at 25%.',
+    'These texts cannot tell it from 1 other: tova with 25 % of the slots.',
   );
   const failing = choiceOf({ full: { bytes: 1, ms: 1, right: 0 } });
   expect(choiceSentences({ ...failing, prompts: { ...failing.prompts, answers: true } })).toContain(
@@ -168,9 +248,10 @@ test('a report has no script, no address, and none of its names as markup', () =
       choiceOf({ model: hostile, engine: hostile, rows: [row('knorm')] }),
       [
         { where: hostile, line: hostile },
+        { where: 'w', line: 'l', note: hostile },
         { where: 'w', why: hostile },
       ],
-      { command: hostile, versions: { [hostile]: hostile } },
+      { command: hostile, goesOn: hostile, versions: { [hostile]: hostile } },
     );
   expect(html.match(/<img|<script|https?:/g)).toBeNull();
   expect(html.match(/<\/style>/g)).toHaveLength(1);

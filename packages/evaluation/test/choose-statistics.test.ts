@@ -331,8 +331,16 @@ describe('words', () => {
       { kind: 'answers' },
     );
     expect(lossText(many, { kind: 'answers' })).toMatch(
-      /^0\.0 points of the grade lost \(95 % interval -\d\.\d to \d\.\d; 400 prompts of 200 documents, a verdict\)$/,
+      /^0\.0 points of the grade lost \(95 % interval \d\.\d better to \d\.\d worse; 400 prompts of 200 documents, a verdict\)$/,
     );
+  });
+  it('call a loss below 0 better than the full cache', () => {
+    const gain = { mean: -0.25, low: -0.6, high: 0.1, n: 8, clusters: 8 };
+    expect(lossText(gain, { kind: 'answers' })).toBe(
+      '25.0 points better than the full cache (95 % interval 60.0 better to 10.0 worse; 8 documents, a screening)',
+    );
+    expect(lossText({ ...gain, high: -0.1 }, { kind: 'answers' })).toContain('interval 10.0 to 60.0;');
+    expect(lossText({ ...gain, mean: -1e-9, low: -1e-9 }, { kind: 'answers' })).not.toContain('-');
   });
   it('call no documents a verdict that chose', () => {
     const many = lossInterval(new Array<number>(300).fill(0), alone(300), { kind: 'same' });
@@ -344,11 +352,11 @@ describe('words', () => {
     const needed = documentsNeeded(0.01, { kind: 'same' });
     expect(needed).toBe(Math.ceil(Math.log(0.025) / Math.log(0.99)));
     expect(powerNote(20, 0.01, { kind: 'same' })).toBe(
-      '20 documents cannot show that less than 1.0 % is lost, at best less than 16.8 %: that takes 368 documents without any loss.',
+      '20 documents cannot show a loss below 1.0 %: even if none lost anything, they would only show that it is below 16.8 %. It takes at least 368.',
     );
     expect(powerNote(1, 0, { kind: 'same' })).toContain('1 document cannot show');
     expect(powerNote(needed, 0.01, { kind: 'same' })).toBeUndefined();
-    expect(powerNote(20, 0, { kind: 'answers' })).toContain('more documents than there are');
+    expect(powerNote(20, 0, { kind: 'answers' })).toContain('No number of documents shows that.');
     expect(documentsNeeded(1e-9, { kind: 'same' })).toBeGreaterThan(1e9);
     for (const kind of ['same', 'answers'] as const) {
       const none = lossInterval(new Array<number>(20).fill(0), alone(20), { kind });

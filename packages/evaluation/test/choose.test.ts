@@ -12,6 +12,7 @@ import { candidatesOf, choose, splitPrompts } from '../src/choose.ts';
 import type {
   Candidate,
   ChoiceJob,
+  ChoiceProgress,
   ChoicePrompt,
   ChoiceResult,
   ChoiceWork,
@@ -280,8 +281,18 @@ describe('a choice', () => {
     });
     expect([part.done, part.chosen]).toEqual([false, 0]);
     const second = replay(outcomeOf),
-      { seconds: __, ...rest } = await asked(texts(20), { ...options, start: second.start, state });
+      told: ChoiceProgress[] = [],
+      { seconds: __, ...rest } = await asked(texts(20), {
+        ...{ ...options, start: second.start, state },
+        onProgress: (progress) => void told.push({ ...progress }),
+      });
     expect(rest).toEqual(expected);
+    expect(told[0]).toMatchObject({ phase: 'choosing', candidates: expect.any(Number) });
+    for (const { texts: left, candidates: some, secondsLeft, round, rounds } of told) {
+      expect(some > 0).toBe(left > 0);
+      if (left > 0) expect(secondsLeft).toBeGreaterThanOrEqual(1);
+      expect(round).toBeLessThanOrEqual(rounds);
+    }
     expect(new Set([...first.ran, ...second.ran].map(String))).toEqual(new Set(whole.ran.map(String)));
     expect(second.ran.length).toBeLessThan(whole.ran.length);
     const other = asked(texts(19), { ...options, start: second.start, state });

@@ -1,9 +1,11 @@
+import { isUtf8 } from 'node:buffer';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { headDims } from '@kv/checkpoints';
 import { KvError, count, maybe, number, oneOf, text, texts, whole } from '@kv/core';
 import type { ResolvedOptions } from '@kv/core';
 import { budgetOption } from '@kv/core/engine';
+import { counted } from '@kv/core/shared';
 import { formOf } from '@kv/engine';
 import {
   candidatesOf,
@@ -12,6 +14,7 @@ import {
   choiceReport,
   choiceSentences,
   choose,
+  isEarly,
   lossPicture,
   pictureLegend,
   readPrompts,
@@ -28,11 +31,12 @@ import { colors as pc } from '../colors.ts';
 import { fitColumns, reflow } from '../columns.ts';
 import { chooseEngine } from '../engine.ts';
 import { here, machineOf, namingOf, subjectOf, workersOption } from '../experiment.ts';
-import { withFlagNames, withFlags } from '../flags.ts';
+import { flagOf, withFlagNames, withFlags } from '../flags.ts';
 import { withExamples } from '../help.ts';
 import { plain } from '../plain.ts';
 import { duration } from '../progress.ts';
-import { readText } from '../run/questions.ts';
+import { readWhole } from '../run/questions.ts';
+import { quoted } from '../serve/start-lines.ts';
 import { machineOptions, on } from '../shared-options.ts';
 import { lineWidth } from '../terminal.ts';
 import type { Stream, Terminal } from '../terminal.ts';
@@ -47,10 +51,13 @@ export const CHOOSE = {
   budget: budgetOption(
     'What the choice may keep: slots, a share such as 25%, or bytes; then the least loss is sought.',
   ),
-  memory: maybe(text('', 'bytes', 'The same in bytes of the whole cache, such as 64MiB.')),
+  memory: bytesOnly(budgetOption('The same in bytes of the whole cache, such as 64MiB.')),
   lose: maybe(
-    text('', 'a share', 'What the choice may lose, such as 1%; then the least memory is sought.', (x) =>
-      shareOf(x) === undefined ? undefined : String(x),
+    text(
+      '',
+      'a share from 0% to below 100%, such as 1%',
+      'What the choice may lose, such as 1%; then the least memory is sought.',
+      (x) => (shareOf(x) === undefined ? undefined : String(x)),
     ),
     '1% without --budget and --memory',
   ),
@@ -58,9 +65,13 @@ export const CHOOSE = {
   question: oneOf(
     ['after', 'inside'],
     'after',
-    'Whether questions come after the eviction, or are part of what is read before it.',
+    "'after': questions come once slots were dropped; 'inside': they are part of what is read before.",
   ),
-  for: oneOf(TARGETS, 'kv', 'The engine that will run the choice: policies that it cannot run are no candidates.'),
+  for: oneOf(
+    TARGETS,
+    'kv',
+    `The engine that will run the choice, ${TARGETS.map((target) => `'${target}'`).join(' or ')}: policies that it cannot run are no candidates.`,
+  ),
   candidates: count(
     96,
     'policies',
@@ -76,6 +87,14 @@ export const CHOOSE = {
   json: on('Print one object: every candidate with what was measured, the choice, and the lines that use it.'),
 };
 type Flags = ResolvedOptions<typeof CHOOSE>;
+
+/** Returns a budget's option that takes bytes alone. */
+function bytesOnly(option: ReturnType<typeof budgetOption>): ReturnType<typeof budgetOption> {
+  const { form } = option;
+  if (form.sort !== 'text') return option;
+  const read = (x: unknown): unknown => (/b$/i.test(String(x)) ? form.read?.(x) : undefined);
+  return { ...option, form: { ...form, of: 'bytes', want: 'a number of bytes such as 64MiB', read } };
+}
 
 /** Returns a share written as percent, or undefined. */
 function shareOf(x: unknown): number | undefined {
@@ -110,14 +129,14 @@ async function run(more: readonly string[], flags: Flags, command: Command, term
   const { cwd, stdout, stderr, signal } = terminal,
     { seed, minutes, state: stateFile, html } = flags,
     goal = goalOf(flags),
-    files = promptFiles([...(flags.prompts ?? []), ...more], cwd);
+    files = promptFiles([...(flags.prompts ?? []), ...more], cwd, stderr);
   for (const out of [stateFile, html]) if (out !== undefined) checkWritable(resolve(cwd, out), plain(out));
   const state = stateFile === undefined ? undefined : readState(resolve(cwd, stateFile), plain(stateFile)),
     machine = machineOf(command, await chooseEngine(command, cwd)),
     found = await subjectOf(flags.model, machine, terminal),
     { subject } = found,
-    prompts = readPrompts(files, { ...subject, chatTemplate: found.chatTemplate }, { ask: flags.question }),
-    { candidates, left } = await candidatesOf(subject, {
+    prompts = readPrompts(files, { ...subject, chatTemplate: found.chatTemplate }, { ask: flags.question });
+  const drawn = candidatesOf(subject, {
       lengths: prompts.map(({ ids }) => ids.length),
       form: formOf(undefined, {
         otherwise: machine.engine === 'fast' ? 'q8' : 'f32',
@@ -128,10 +147,11 @@ async function run(more: readonly string[], flags: Flags, command: Command, term
       device: machine.engine === 'webgpu',
       seed,
       most: flags.candidates,
-    });
+    }),
+    { candidates, left } = await withFlagOf(flags, drawn);
   if (candidates.length === 0)
     throw new KvError(
-      '--budget',
+      memoryFlag(flags),
       `expected a budget that some policy fits, got one that none of ${left.length} does: ${left[0]?.why ?? ''}`,
     );
   const said = progress(stderr),
@@ -149,20 +169,43 @@ async function run(more: readonly string[], flags: Flags, command: Command, term
         if (stateFile !== undefined) writeWhole(resolve(cwd, stateFile), JSON.stringify(now.state), plain(stateFile));
       },
     });
-  const row = choice.chosen === undefined ? undefined : rowOf(choice),
-    lines = row ? useLines(row, flags.model, choice.prompts.tokens) : [];
+  const lines = useLines(choice, flags.model),
+    goesOn = goesOnText(choice, stateFile !== undefined);
   stdout.write(
-    flags.json ? `${JSON.stringify({ ...choice, lines })}\n` : `${choiceText(choice, lines, lineWidth(stdout))}\n`,
+    flags.json
+      ? `${JSON.stringify({ ...choice, lines })}\n`
+      : `${choiceText(choice, lines, { width: lineWidth(stdout), goesOn })}\n`,
   );
   if (html !== undefined)
     writeWhole(
       resolve(cwd, html),
       choiceReport(choice, lines, {
-        command: commandText(flags, more),
+        command: commandText(command, more),
+        goesOn,
         versions: { kv: VERSION, Node: process.versions.node },
       }),
       plain(html),
     );
+}
+
+/** Says how a choice that was stopped early goes on; undefined for one that was not. */
+function goesOnText(choice: Choice, stored: boolean): string | undefined {
+  if (!isEarly(choice)) return undefined;
+  return stored
+    ? 'The same command goes on from here.'
+    : 'What was measured is not kept: given with --state FILE, the same command keeps it and goes on from there.';
+}
+
+/** Returns the flag that gave the budget. */
+const memoryFlag = ({ memory }: Flags): string => (memory === undefined ? '--budget' : '--memory');
+/** Names in errors of a budget the flag that gave it. */
+async function withFlagOf<T>(flags: Flags, asked: Promise<T>): Promise<T> {
+  try {
+    return await asked;
+  } catch (cause) {
+    if (!KvError.is(cause) || cause.at !== 'budget') throw cause;
+    throw new KvError(memoryFlag(flags), cause.message.slice('budget: '.length));
+  }
 }
 
 type BudgetGoal = Extract<ChoiceGoal, { readonly budget: unknown }>;
@@ -182,25 +225,40 @@ function goalOf({ budget, memory, lose }: Flags): ChoiceGoal {
 
 /** The most files of folders. */
 const MOST_FILES = 10_000;
-/** Reads the files of prompts; of a folder its files by name, without those that begin with a dot. */
+/** Reads the files of prompts; of a folder its files of text by name, without those that begin with a dot. */
 function promptFiles(
   names: readonly string[],
   cwd: string,
+  stderr: Stream,
 ): readonly { readonly name: string; readonly text: string }[] {
   if (names.length === 0) throw new KvError('--prompts', 'expected a file or folder with prompts, got none');
   const all = names.flatMap((name) => {
-    if (!statSync(resolve(cwd, name), { throwIfNoEntry: false })?.isDirectory()) return [name];
+    if (!statSync(resolve(cwd, name), { throwIfNoEntry: false })?.isDirectory()) return [{ name }];
     const inside = readdirSync(resolve(cwd, name), { withFileTypes: true })
       .filter((entry) => entry.isFile() && !entry.name.startsWith('.'))
       .map((entry) => join(name, entry.name))
       .sort();
     if (inside.length === 0) throw new KvError(plain(name), 'expected a folder with files, got none in it');
-    return inside;
+    return inside.map((file) => ({ name: file, folder: name }));
   });
   if (all.length > MOST_FILES)
     throw new KvError('--prompts', `expected at most ${MOST_FILES} files, got ${all.length}`);
-  return all.map((name) => ({ name: plain(name), text: readText(name, cwd) }));
+  const read = all.flatMap(({ name, folder }: { name: string; folder?: string }) => {
+    const found = textOf(readWhole(name, cwd));
+    if (found !== undefined) return [{ name: plain(name), text: found, folder }];
+    if (folder === undefined) throw new KvError(plain(name), 'expected a text in UTF-8, got other bytes');
+    stderr.write(`choose: ${plain(name)} is left out: it is no text in UTF-8\n`);
+    return [];
+  });
+  for (const { folder } of all as readonly { folder?: string }[])
+    if (folder !== undefined && !read.some((file) => file.folder === folder))
+      throw new KvError(plain(folder), 'expected a folder with files of text in UTF-8, got none in it');
+  return read;
 }
+
+/** Returns the text that bytes are; undefined if they are none. */
+const textOf = (bytes: Buffer): string | undefined =>
+  isUtf8(bytes) && !bytes.includes(0) ? bytes.toString('utf8') : undefined;
 
 /** Reads a stored state; undefined if there is none yet. What it holds is checked by `choose`. */
 function readState(path: string, name: string): unknown {
@@ -212,23 +270,42 @@ function readState(path: string, name: string): unknown {
   }
 }
 
-/** Seconds between two lines of progress. */
+/** Seconds between two lines of progress of a round. */
 const EVERY_S = 10;
-/** Returns what reports progress: a line every `EVERY_S` seconds, with the answer so far. */
+/** Returns what reports progress: a line when a round begins and every `EVERY_S` seconds, with the answer so far. */
 function progress(stderr: Stream): (now: ChoiceProgress) => void {
-  let last = -Infinity;
-  return ({ phase, done, total, secondsLeft, choice }) => {
-    const now = performance.now();
-    if (now - last < 1000 * EVERY_S && done < total) return;
-    last = now;
-    stderr.write(`choose: ${phase}, ${done} of ${total} texts, ${duration(secondsLeft)} left\n`);
-    stderr.write(`${reflow(`  ${plain(choiceSentences(choice)[0])}`, lineWidth(stderr))}\n`);
+  let [last, before] = [-Infinity, ''];
+  return (progress) => {
+    const now = performance.now(),
+      round = `${progress.phase} ${progress.round}`;
+    if (progress.texts === 0 || (round === before && now - last < 1000 * EVERY_S)) return; // a next round says more
+    [last, before] = [now, round];
+    stderr.write(`choose: ${progressText(progress)}\n`);
+    stderr.write(`${reflow(`  ${plain(choiceSentences(progress.choice)[0])}`, lineWidth(stderr))}\n`);
   };
 }
 
+/** Says what is being done, and for how long. */
+export function progressText({
+  phase,
+  round,
+  rounds,
+  texts,
+  candidates,
+  secondsLeft,
+}: Pick<ChoiceProgress, 'phase' | 'round' | 'rounds' | 'texts' | 'candidates' | 'secondsLeft'>): string {
+  const doing = phase === 'confirming' || round === 0 ? phase : `${phase}, round ${round} of ${rounds}`,
+    rest = texts === 0 ? '' : `, ${counted(candidates, 'candidate')} to ask on ${counted(texts, 'text')}`;
+  return `${doing}${rest}${secondsLeft < 1 ? '' : `, about ${duration(secondsLeft)} left`}`;
+}
+
 /** Returns the answer for a terminal of this width: sentences, picture, table, and the lines that use it. */
-export function choiceText(choice: Choice, lines: readonly UseLine[], width: number): string {
-  const [first = '', ...others] = choiceSentences(choice),
+export function choiceText(
+  choice: Choice,
+  lines: readonly UseLine[],
+  { width, goesOn }: { readonly width: number; readonly goesOn?: string | undefined },
+): string {
+  const [first = '', ...others] = [...choiceSentences(choice), ...(goesOn === undefined ? [] : [goesOn])],
     picture = lossPicture(choice, { chosen: rowOf(choice), width }),
     columns = choiceColumns(choice),
     rows = shownRows(choice);
@@ -239,7 +316,7 @@ export function choiceText(choice: Choice, lines: readonly UseLine[], width: num
       ? [
           '',
           picture,
-          pc.dim(reflow(pictureLegend, width)),
+          pc.dim(reflow(pictureLegend(choice), width)),
           '',
           fitColumns(
             [columns.map(([title]) => pc.dim(title)), ...rows.map((of) => columns.map(([, cell]) => plain(cell(of))))],
@@ -255,20 +332,24 @@ export function choiceText(choice: Choice, lines: readonly UseLine[], width: num
 }
 
 /** Shows a line that can be copied: it is not wrapped. */
-const useText = ({ where, line, why }: UseLine, width: number): string =>
+const useText = ({ where, line, why, note }: UseLine, width: number): string =>
   line === undefined
     ? reflow(`${where}: cannot run it: ${plain(why ?? '')}`, width)
-    : `${pc.dim(`${where}:`)}\n  ${plain(line)}`;
+    : `${pc.dim(`${where}:`)}\n  ${plain(line)}${note === undefined ? '' : `\n${pc.dim(reflow(`  (${note})`, width))}`}`;
 
-/** Returns the command as it could be given again. */
-const commandText = ({ model, prompts = [], budget, memory, lose, seed }: Flags, more: readonly string[]): string =>
-  plain(
-    [
-      `kv choose --model ${model}`,
-      ...[...prompts, ...more].map((file) => `--prompts ${file}`),
-      ...(budget === undefined ? [] : [`--budget ${String(budget)}`]),
-      ...(memory === undefined ? [] : [`--memory ${memory}`]),
-      ...(lose === undefined ? [] : [`--lose ${lose}`]),
-      `--seed ${seed}`,
-    ].join(' '),
-  );
+/** Flags that are told though they were not given. */
+const TOLD: ReadonlySet<string> = new Set(['model', 'minutes', 'seed', 'candidates', 'question']);
+/** Flags that say where the answer goes. */
+const OUTPUT: ReadonlySet<string> = new Set(['html', 'json']);
+/** Returns the command as it could be given again, with the defaults that a later version may change. */
+function commandText(command: Command, more: readonly string[]): string {
+  const word = (text: string): string => (/^[\w@%+=:,./-]+$/.test(text) ? text : quoted(text)),
+    flags = command.options.flatMap((option) => {
+      const name = option.attributeName(),
+        value: unknown = command.getOptionValue(name),
+        isTold = TOLD.has(name) || command.getOptionValueSource(name) === 'cli';
+      if (OUTPUT.has(name) || !isTold) return [];
+      return value === true ? [flagOf(name)] : [value].flat().map((one) => `${flagOf(name)} ${word(String(one))}`);
+    });
+  return plain(['kv choose', ...flags, ...more.map(word)].join(' '));
+}

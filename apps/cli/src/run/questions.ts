@@ -194,7 +194,10 @@ function expectEvicting(policy: Policy, budget: Budget): void {
 const MOST_BYTES = 2 ** 28;
 
 /** Reads the text of a file or pipe. @throws KvError if it cannot be read, or does not end. */
-export function readText(file: string, cwd: string): string {
+export const readText = (file: string, cwd: string): string => readWhole(file, cwd).toString('utf8');
+
+/** Reads the bytes of a file or pipe. @throws KvError if it cannot be read, or does not end */
+export function readWhole(file: string, cwd: string): Buffer {
   try {
     const from = openSync(resolve(cwd, file), 'r'),
       part = Buffer.alloc(2 ** 20),
@@ -208,7 +211,7 @@ export function readText(file: string, cwd: string): string {
     } finally {
       closeSync(from);
     }
-    return Buffer.concat(parts).toString('utf8');
+    return Buffer.concat(parts);
   } catch (cause) {
     if (KvError.is(cause)) throw cause;
     throw new KvError(file, `cannot be read (${(cause as NodeJS.ErrnoException).code ?? String(cause)})`);

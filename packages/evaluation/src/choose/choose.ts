@@ -45,7 +45,7 @@ export interface ChooseOptions {
   readonly names?: RegistryOf | undefined;
   /** Stops it: the choice so far is returned. */
   readonly signal?: AbortSignal | undefined;
-  /** Called after each text. */
+  /** Called after each text, and when a round begins. */
   readonly onProgress?: ((progress: ChoiceProgress) => void) | undefined;
 }
 
@@ -55,7 +55,12 @@ export interface ChoiceProgress {
   /** Texts that were read, and all that may be. */
   readonly done: number;
   readonly total: number;
-  /** Predicted. */
+  /** What is being asked: the round of the phase, and of how many, and the texts and candidates that it has left. */
+  readonly round: number;
+  readonly rounds: number;
+  readonly texts: number;
+  readonly candidates: number;
+  /** Predicted; above 0 while texts are left. */
   readonly secondsLeft: number;
   /** The choice so far. */
   readonly choice: Choice;
@@ -130,14 +135,26 @@ export async function choose(
       phase === 'choosing'
         ? choosing.flat().some(isRead) && left() <= confirmSeconds()
         : confirming.some(isRead) && left() <= 0;
+  let [round, rounds] = [0, 0],
+    open: readonly ChoiceJob[] = [];
+  /** Returns what there is to ask of texts, each with what it was not asked. */
+  const jobsOf = (some: readonly Text[], asked: readonly Ladder[]): readonly ChoiceJob[] =>
+    some
+      .map((text) => ({ prompts: text, ladders: asked.filter((ladder) => !results.has(text, ladder)) }))
+      .filter((job) => job.ladders.length > 0);
+  const secondsOf = (jobs: readonly ChoiceJob[]): number => sum(jobs.map(({ ladders: some }) => predicted(1, some))),
+    secondsLeft = (): number => {
+      const confirm = Math.min(secondsOf(jobsOf(confirming, finalists())), 15 * minutes),
+        all = phase === 'choosing' ? secondsOf(jobsOf(choosing.flat(), ladders)) + confirm : confirm;
+      return Math.max(Math.min(left(), all), open.length > 0 ? 1 : 0);
+    };
   const choice = (): Choice => choiceOf(facts, results, { alive: new Set(ladders.flat()), done, seconds: seconds() });
   const report = (): void =>
     options.onProgress?.({
       ...{ phase, done: texts.filter(isRead).length, total: texts.length },
-      secondsLeft: Math.max(
-        0,
-        Math.min(left(), (phase === 'choosing' ? predicted(unread(choosing.flat()), ladders) : 0) + confirmSeconds()),
-      ),
+      ...{ round, rounds, texts: open.length },
+      candidates: new Set(open.flatMap((job) => job.ladders.flat())).size,
+      secondsLeft: secondsLeft(),
       get choice() {
         return choice();
       },
@@ -147,13 +164,14 @@ export async function choose(
     });
   const runners: Runner<ChoiceJob, ChoiceResult>[] = [];
   const ask = (some: readonly Text[], asked: readonly Ladder[]): Promise<void> => {
-    const jobs = some
-      .map((text) => ({ prompts: text, ladders: asked.filter((ladder) => !results.has(text, ladder)) }))
-      .filter((job) => job.ladders.length > 0);
+    const jobs = jobsOf(some, asked);
+    open = jobs;
+    if (jobs.length > 0 && texts.some(isRead)) report();
     return runAll(runners, jobs, {
       ...{ isOver, signal },
       onResult(result) {
         results.add(result);
+        open = jobs.filter((job) => job.ladders.some((ladder) => !results.has(job.prompts, ladder)));
         report();
       },
     });
@@ -170,17 +188,20 @@ export async function choose(
     const pace = choosing[0].slice(0, 1);
     await ask(pace, ladders.slice(0, FIRST).map(middleOf));
     look(pace);
-    for (const [r, round] of choosing.entries()) {
+    rounds = choosing.length;
+    for (const [r, some] of choosing.entries()) {
+      round = r + 1;
       const atMiddle = choosing.length > 1 && r < choosing.length / 3,
-        rungs = (some: readonly Ladder[]): readonly Ladder[] => (atMiddle ? some.map(middleOf) : some),
+        rungs = (all: readonly Ladder[]): readonly Ladder[] => (atMiddle ? all.map(middleOf) : all),
         time = (left() - confirmSeconds()) / (r === choosing.length - 1 ? 1 : 2);
       if (ladders.length === 0 || isOver()) break;
-      ladders = affordable(ladders, time, (some) => predicted(round.length, rungs(some)));
-      await ask(round, rungs(ladders));
+      ladders = affordable(ladders, time, (best) => predicted(some.length, rungs(best)));
+      await ask(some, rungs(ladders));
       expectForm(prompts, results);
       look(choosing.slice(0, r + 1).flat());
     }
     phase = 'confirming';
+    [round, rounds] = [1, 1];
     const best = affordable(finalists(), left(), (some) => predicted(unread(confirming), some));
     await ask(confirming, best);
     done = confirming.every((text) => results.has(text, best.flat()));

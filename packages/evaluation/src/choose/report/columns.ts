@@ -1,37 +1,61 @@
 import { bytesText } from '@kv/core/shared';
 import { percent } from '../../numbers.ts';
 import type { Choice, ChoiceRow } from '../choice.ts';
+import type { LossInterval } from '../statistics/loss-interval.ts';
+import { isGain } from '../statistics/words.ts';
 
-/** A column of the table: its title, and the cell of a row. */
-export type ChoiceColumn = readonly [title: string, cell: (row: ChoiceRow) => string];
+/** A column of the table: its title, the cell of a row, and what it is where the title does not say it. */
+export type ChoiceColumn = readonly [title: string, cell: (row: ChoiceRow) => string, says?: string];
+
+/** Returns the loss of a row that is shown: on the texts that confirm, if it was asked these. */
+export const lossOf = ({ confirmed, loss }: ChoiceRow): LossInterval | undefined => confirmed ?? loss;
 
 /** Returns the columns of the table of candidates, without those that say nothing: without any value, or with one for all. */
 export function choiceColumns(choice: Choice): readonly ChoiceColumn[] {
-  const { kind, full } = choice,
+  const { kind, full, level } = choice,
     rows = shownRows(choice),
     points = (share: number): string => (100 * share).toFixed(1),
-    known = ({ confirmed, loss }: ChoiceRow): ChoiceRow['loss'] => confirmed ?? loss;
+    ofLoss =
+      (text: (loss: LossInterval) => string) =>
+      (row: ChoiceRow): string => {
+        const loss = lossOf(row);
+        return loss ? text(loss) : '';
+      };
   const all: readonly ChoiceColumn[] = [
     ['policy', ({ policy }) => policy],
     ['budget', ({ budget }) => String(budget)],
-    [
-      kind === 'answers' ? 'lost' : 'changed',
-      (row) => {
-        const loss = known(row);
-        return loss ? points(loss.mean) : '';
-      },
-    ],
+    kind === 'answers'
+      ? [
+          'lost',
+          ofLoss(({ mean }) => points(mean)),
+          `points of the grade that the full cache has more${rows.some((row) => isGain(lossOf(row)?.mean ?? 0)) ? '; below 0 the policy has more' : ''}`,
+        ]
+      : ['changed', ofLoss(({ mean }) => points(mean)), 'percent of the answers that are not those of the full cache'],
     [
       'interval',
-      (row) => {
-        const loss = known(row);
-        return loss ? `${points(loss.low)} to ${points(loss.high)}` : '';
-      },
+      ofLoss(({ low, high }) => `${points(low)} to ${points(high)}`),
+      `the ${percent(level)} interval of that`,
     ],
-    ['prompts', ({ confirmed, prompts }) => (confirmed ? `${confirmed.n} new` : String(prompts))],
-    ['KL', ({ kl }) => (kl === undefined ? '' : kl.toPrecision(2))],
-    ['cache', ({ bytes }) => bytesText(bytes)],
-    ['time', ({ ms }) => (ms === undefined || full.ms <= 0 ? '' : (ms / full.ms).toFixed(2))],
+    [
+      'prompts',
+      ({ confirmed, prompts }) => (confirmed ? `${confirmed.n} new` : String(prompts)),
+      [
+        'how many were asked',
+        ...(rows.some(({ confirmed }) => confirmed) ? ["'new' ones took no part in the choice"] : []),
+        ...(rows.some(({ confirmed }) => !confirmed)
+          ? [
+              'by those without that word candidates were put in order, so the first rows look better on them than they are',
+            ]
+          : []),
+      ].join('; '),
+    ],
+    ['KL', ({ kl }) => (kl === undefined ? '' : kl.toPrecision(2)), "nats a token along the full cache's answer"],
+    ['cache', ({ bytes }) => bytesText(bytes), 'bytes once slots were dropped'],
+    [
+      'time',
+      ({ ms }) => (ms === undefined || full.ms <= 0 ? '' : (ms / full.ms).toFixed(2)),
+      'of reading a prompt and its answer, against the full cache',
+    ],
   ];
   return all.filter(([title, cell]) => {
     const cells = new Set(rows.map(cell));
@@ -45,9 +69,10 @@ export function choiceColumns(choice: Choice): readonly ChoiceColumn[] {
 const MOST_ROWS = 12;
 /** Returns the rows that are shown: of those that were asked the best. */
 export const shownRows = ({ rows }: Choice): readonly ChoiceRow[] =>
-  rows.filter(({ loss, confirmed }) => loss ?? confirmed).slice(0, MOST_ROWS);
+  rows.filter((row) => lossOf(row)).slice(0, MOST_ROWS);
 
-/** Explains the columns. */
-export const choiceLegend = ({ kind, level }: Pick<Choice, 'kind' | 'level'>): string =>
-  `${kind === 'answers' ? 'lost: points of the grade that the full cache has more' : 'changed: percent of the answers that are not those of the full cache'}; interval: ${percent(level)}. prompts: 'new' ones had no say in the choice; the others flatter the first rows.
-KL: nats a token along the full cache's answer. cache: bytes after the event. time: of reading a prompt and its answer, against the full cache.`;
+/** Explains the columns of the table. */
+export const choiceLegend = (choice: Choice): string =>
+  choiceColumns(choice)
+    .flatMap(([title, , says]) => (says === undefined ? [] : [`${title}: ${says}.`]))
+    .join(' ');

@@ -4,7 +4,7 @@ import { style as base } from '../../needle/report/style.ts';
 import type { Choice } from '../choice.ts';
 import { choiceColumns, choiceLegend, shownRows } from './columns.ts';
 import type { UseLine } from './lines.ts';
-import { axesOf, frontierOf, shownIn } from './picture.ts';
+import { axesOf, frontierOf, pictureTexts, shownIn } from './picture.ts';
 import { choiceSentences, rowOf, wayText } from './sentence.ts';
 
 const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [640, 320, 56, 16, 14, 44];
@@ -25,6 +25,8 @@ const CSP = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; for
 /** Facts about a choice for its report. */
 export interface ChoiceReportFacts {
   readonly command: string;
+  /** A last sentence: how the choice goes on. */
+  readonly goesOn?: string | undefined;
   /** Versions by name. */
   readonly versions: Readonly<Record<string, string>>;
 }
@@ -33,7 +35,7 @@ export interface ChoiceReportFacts {
 export function choiceReport(
   choice: Choice,
   lines: readonly UseLine[],
-  { command, versions }: ChoiceReportFacts,
+  { command, goesOn, versions }: ChoiceReportFacts,
 ): string {
   const [first, ...others] = choiceSentences(choice),
     about: readonly (readonly [string, string])[] = [
@@ -54,7 +56,7 @@ export function choiceReport(
 <main>
 <h1>What may be dropped, and what it costs</h1>
 <p class="lead"><strong>${escapeHtml(first)}</strong></p>
-${others.map((sentence) => `<p>${escapeHtml(sentence)}</p>`).join('\n')}
+${[...others, ...(goesOn === undefined ? [] : [goesOn])].map((sentence) => `<p>${escapeHtml(sentence)}</p>`).join('\n')}
 <section><h2>Loss against bytes</h2>
 ${chart(choice)}</section>
 ${uses(lines)}
@@ -105,7 +107,7 @@ function chart(choice: Choice): string {
 <path class="axis" d="M${LEFT} ${TOP}V${HEIGHT - BOTTOM}H${WIDTH - RIGHT}"/>${labels.join('')}
 <polyline class="frontier" points="${best.map((point) => `${along(point.bytes)},${up(point.loss)}`).join(' ')}"/>
 ${dots.join('\n')}${ring.join('')}</svg>
-<p class="key">A circle is a candidate; the line joins those on the frontier: none loses less in as few bytes. The ring is the choice, or what came nearest. ${title === 'KL' ? 'All lose alike: up goes the divergence along the answer of the full cache, in nats a token.' : 'Losses are those of the texts that chose.'}</p>`;
+<p class="key">A circle is a candidate; the line joins those on the frontier: none loses less in as few bytes. The ring is the choice, or what came nearest. ${escapeHtml(pictureTexts(choice))}</p>`;
 }
 
 /** Renders the lines that use a choice; empty without any. */
@@ -113,7 +115,13 @@ const uses = (lines: readonly UseLine[]): string =>
   lines.length === 0
     ? ''
     : `<section><h2>To use it</h2>
-${lines.map(({ where, line, why }) => `<h3>${escapeHtml(where)}</h3>${line === undefined ? `<p>Cannot run it: ${escapeHtml(why ?? '')}.</p>` : `<pre>${escapeHtml(line)}</pre>`}`).join('\n')}</section>`;
+${lines
+  .map(({ where, line, why, note }) =>
+    line === undefined
+      ? `<h3>${escapeHtml(where)}</h3><p>Cannot run it: ${escapeHtml(why ?? '')}.</p>`
+      : `<h3>${escapeHtml(where)}</h3><pre>${escapeHtml(line)}</pre>${note === undefined ? '' : `<p class="key">${escapeHtml(note)}</p>`}`,
+  )
+  .join('\n')}</section>`;
 
 function table(choice: Choice): string {
   const columns = choiceColumns(choice),

@@ -1,17 +1,20 @@
 import { compile } from '@kv/core/engine';
 import { policy as policyOf } from '@kv/policies';
-import type { Candidate } from '../candidate.ts';
+import type { Choice } from '../choice.ts';
 import { refusedBy } from '../targets.ts';
 import type { Target } from '../targets.ts';
+import { losesMost } from './sentence.ts';
 
 /** How a choice is used in one place. */
 export interface UseLine {
-  /** `kv serve`, `generate`, `transformers.js` or `node-llama-cpp`. */
+  /** `kv run`, `kv serve`, `generate`, `Sequence`, `transformers.js` or `node-llama-cpp`. */
   readonly where: string;
   /** A command or line of code; absent where it cannot run there. */
   readonly line?: string;
   /** Why it cannot. */
   readonly why?: string;
+  /** In what it differs from what was measured. */
+  readonly note?: string;
 }
 
 /** Returns a text as one word of a shell. */
@@ -22,36 +25,52 @@ const code = (value: string | number): string =>
     ? String(value)
     : `'${JSON.stringify(value).slice(1, -1).replaceAll('\\"', '"').replaceAll("'", "\\'")}'`;
 
+/** Said where slots are dropped once the question has been read, too. */
+const LATER =
+  'It drops slots once the whole prompt has been read, its question included; the loss above is of questions asked later. kv choose --question inside measures this.';
+
 /**
- * Returns the lines that use a choice: the command of `kv serve`, the call of `generate`, and what transformers.js and
- * node-llama-cpp are given, or why they cannot run it.
+ * Returns the lines that use a choice: `kv serve` and `generate`, or, where questions came after the event, `kv run` and a
+ * `Sequence`, which read the context first; and what transformers.js and node-llama-cpp are given, or why they cannot run
+ * it. Empty where nothing was chosen, and where it loses half or more.
+ *
  * @param model as `--model` names it
- * @param tokens mean length of a prompt, for engines that take no bytes
  */
-export function useLines(
-  { policy, budget, share }: Pick<Candidate, 'policy' | 'budget' | 'share'>,
-  model: string,
-  tokens: number,
-): readonly UseLine[] {
-  const compiled = compile(policyOf(policy)),
+export function useLines(choice: Pick<Choice, 'rows' | 'chosen' | 'prompts'>, model: string): readonly UseLine[] {
+  const row = choice.rows[choice.chosen ?? -1];
+  if (row === undefined || losesMost(row)) return [];
+  const { policy, budget, share } = row,
+    { tokens, question } = choice.prompts,
+    after = question === 'after',
+    compiled = compile(policyOf(policy)),
     called = `policy: ${code(policy)}`,
+    flags = `--policy ${quoted(policy)} --budget ${quoted(String(budget))}`,
     slots = typeof budget === 'number' || /^[\d.]+%$/.test(budget) ? budget : Math.max(1, Math.floor(share * tokens)),
     reads = compiled.needs.some(({ id }) => /^(queries|attention)/.test(id)),
     text = compiled.needs.some(({ id }) => id === 'tokens'),
     parts = reads ? ', source' : text ? ', tokenizer' : '',
+    note = after ? { note: LATER } : {},
     other = (where: Exclude<Target, 'kv'>, line: string): UseLine => {
       const why = refusedBy(where, compiled);
-      return why === undefined ? { where, line } : { where, why };
+      return why === undefined ? { where, line, ...(where === 'transformers.js' && note) } : { where, why };
     };
+  const given = `${called}, budget: ${code(budget)}`;
   return [
-    {
-      where: 'kv serve',
-      line: `kv serve --model ${quoted(model)} --policy ${quoted(policy)} --budget ${quoted(String(budget))}`,
-    },
-    {
-      where: 'generate',
-      line: `await generate(await loadModel(${code(model)}), { prompt, ${called}, budget: ${code(budget)} })`,
-    },
+    ...(after
+      ? [
+          {
+            where: 'kv run',
+            line: `kv run --model ${quoted(model)} --document context.txt --question 'Your question' ${flags}`,
+          },
+        ]
+      : []),
+    { where: 'kv serve', line: `kv serve --model ${quoted(model)} ${flags}`, ...note },
+    after
+      ? {
+          where: 'Sequence',
+          line: `const model = await loadModel(${code(model)}), sequence = new Sequence(model); await sequence.prefill(model.tokenizer.encode(context).ids, { ${given} }); await sequence.append(model.tokenizer.encode(question, { special: false }).ids); for await (const { text } of decode(sequence)) process.stdout.write(text)`,
+        }
+      : { where: 'generate', line: `await generate(await loadModel(${code(model)}), { prompt, ${given} })` },
     other('transformers.js', `await withPolicy(loaded, { ${called}, budget: ${code(slots)}${parts} })`),
     other(
       'node-llama-cpp',

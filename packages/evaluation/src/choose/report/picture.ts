@@ -1,5 +1,6 @@
 import { bytesText } from '@kv/core/shared';
 import type { Choice, ChoiceRow } from '../choice.ts';
+import { lossOf } from './columns.ts';
 
 /** A candidate in a picture. */
 export interface Point {
@@ -16,15 +17,18 @@ interface Shown {
 }
 
 /**
- * Returns the candidates that were asked as points, with their loss on the texts that chose, or, where that tells none from
+ * Returns the candidates that were asked as points, with the loss that the table shows, or, where that tells none from
  * another, the divergence along the full cache's answer.
  */
 export function shownIn({ rows }: Pick<Choice, 'rows'>): Shown {
-  const asked = rows.filter(({ loss }) => loss),
-    alike = new Set(asked.map(({ loss }) => loss!.mean)).size < 2 && asked.length > 1;
+  const asked = rows.flatMap((row) => {
+      const loss = lossOf(row);
+      return loss ? [{ row, loss: loss.mean }] : [];
+    }),
+    alike = new Set(asked.map(({ loss }) => loss)).size < 2 && asked.length > 1;
   return {
     title: alike ? 'KL' : 'loss',
-    points: asked.map((row) => ({ row, bytes: row.bytes, loss: alike ? (row.kl ?? 0) : row.loss!.mean })),
+    points: asked.map(({ row, loss }) => ({ row, bytes: row.bytes, loss: alike ? (row.kl ?? 0) : loss })),
     labelOf: alike
       ? (nats) => nats.toPrecision(2)
       : (loss) => `${(100 * loss).toFixed(loss !== 0 && Math.abs(loss) < 0.1 ? 1 : 0)} %`,
@@ -54,9 +58,22 @@ export const axesOf = (points: readonly Point[], full: number): { readonly bytes
   },
 });
 
-/** Explains the marks of a picture. */
-export const pictureLegend =
-  '# the choice, or what came nearest, o the frontier (nothing loses less in as few bytes), . another candidate, : several, F the full cache';
+/** Says of which texts the numbers of a picture are, and what it shows where all lose alike. */
+export function pictureTexts(choice: Pick<Choice, 'rows'>): string {
+  const { title, points } = shownIn(choice),
+    confirmed = points.filter(({ row }) => row.confirmed).length,
+    of =
+      confirmed === points.length
+        ? 'Measured on texts that took no part in the choice'
+        : confirmed === 0
+          ? 'Measured on the texts that chose'
+          : `${confirmed} of the ${points.length} candidates are shown as measured on texts that took no part in the choice, the others on the texts that chose`;
+  return `${of}, as in the table.${title === 'KL' ? ' All lose alike: up goes the divergence (KL), in nats a token.' : ''}`;
+}
+
+/** Explains the marks of a picture, and of which texts it is. */
+export const pictureLegend = (choice: Pick<Choice, 'rows'>): string =>
+  `# the choice, or what came nearest, o the frontier (nothing loses less in as few bytes), . another candidate, : several, F the full cache. ${pictureTexts(choice)}`;
 const HEIGHT = 12;
 /** The marks, the weakest first: of several points in a place the strongest shows. */
 const MARKS = [' ', '.', ':', 'F', 'o', '#'];

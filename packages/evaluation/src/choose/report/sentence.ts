@@ -1,46 +1,93 @@
 import { bytesText, counted } from '@kv/core/shared';
 import { percent } from '../../numbers.ts';
 import type { Choice, ChoiceRow } from '../choice.ts';
-import { lossText, powerNote } from '../statistics/words.ts';
+import { isGain, lossText, powerNote } from '../statistics/words.ts';
+import { lossOf } from './columns.ts';
 
 /** Returns a policy and its budget. */
-export const wayText = ({ policy, budget }: Pick<ChoiceRow, 'policy' | 'budget'>): string => `${policy} at ${budget}`;
+export const wayText = ({ policy, budget }: Pick<ChoiceRow, 'policy' | 'budget'>): string =>
+  `${policy} ${budgetWords(String(budget))}`;
+
+/** Says what a budget is: a number of slots, a share of them or of memory, or bytes. */
+function budgetWords(budget: string): string {
+  const [, share, form] = /^([\d.]+)%(?: of (\w+))?$/.exec(budget) ?? [];
+  if (share !== undefined)
+    return form === undefined ? `with ${share} % of the slots` : `with ${share} % of the memory of ${form}`;
+  return /^\d+$/.test(budget) ? `with ${counted(Number(budget), 'slot')} per layer and KV head` : `in ${budget}`;
+}
 
 /** Returns the candidate that a choice is about: the chosen one, or the one that came nearest. */
 export const rowOf = ({ rows, chosen, nearest }: Choice): ChoiceRow | undefined => rows[chosen ?? nearest ?? -1];
 
+/** Whether a candidate lost half of the answers, or 50 points of the grade, or more. */
+export const losesMost = (row: ChoiceRow): boolean => (lossOf(row)?.mean ?? 0) >= 0.5;
+
+/** Whether a choice was stopped, or ran out of time, before all was asked: given its state, another goes on from it. */
+export const isEarly = ({ done, left }: Pick<Choice, 'done' | 'left'>): boolean => !done || left > 0;
+
 /**
- * Says what a choice came to, a sentence each: what to keep, what is lost with its interval on texts that had no say,
- * memory and time against the full cache, what cannot be told apart, and what lost answers have in common.
+ * Says what a choice came to, a sentence each: what to use, what is lost with its interval on texts that took no part in
+ * the choice, memory and time against the full cache, when slots are dropped, what cannot be told apart, and what lost
+ * answers have in common.
  */
 export function choiceSentences(choice: Choice): readonly string[] {
   const row = rowOf(choice);
-  if (row === undefined) return ['No candidate was asked, so nothing is known yet.', ...unfinished(choice)];
+  if (row === undefined) return ['No candidate was asked, so nothing is known yet.'];
   return [
     lead(choice, row),
+    ...useless(choice, row),
     cost(choice, row),
+    event(choice),
     ...power(choice, row),
+    ...alike(choice),
     ...ties(choice),
     ...failures(choice),
     ...model(choice),
-    ...unfinished(choice),
   ];
 }
 
-function lead({ goal, kind, level, chosen, done }: Choice, row: ChoiceRow): string {
-  const { confirmed, loss } = row,
+function lead(choice: Choice, row: ChoiceRow): string {
+  const { goal, kind, level, chosen } = choice,
+    { confirmed, loss } = row,
+    mean = lossOf(row)?.mean ?? 0,
     lost =
       confirmed !== undefined
-        ? `${lossText(confirmed, { kind, level })}, on texts that had no say in the choice`
+        ? `${lossText(confirmed, { kind, level })}, on texts that took no part in the choice`
         : loss !== undefined
-          ? `${lossText(loss, { kind, level, chose: true })}, on the texts that chose it, which flatters it`
+          ? `${lossText(loss, { kind, level, chose: true })}, measured on the texts that chose it; expect to lose more on others`
           : 'not measured yet',
     way = wayText(row);
-  if (chosen !== undefined && 'budget' in goal)
-    return `${done ? 'Least' : 'So far least'} is lost with ${way}: ${lost}.`;
-  if (chosen !== undefined) return `${done ? 'Keep' : 'So far, keep'} ${way}: ${lost}.`;
-  const within = 'lose' in goal ? `loses at most ${percent(goal.lose, 1)}` : `fits ${goal.budget}`;
-  return `${done ? 'No candidate' : 'So far no candidate'} ${within}, so nothing should be dropped. Nearest is ${way}: ${lost}.`;
+  const said =
+    chosen === undefined
+      ? `no candidate ${'lose' in goal ? `loses at most ${percent(goal.lose, 1)}` : `fits ${goal.budget}`}, so nothing should be dropped. Nearest is ${way}`
+      : 'lose' in goal
+        ? `use the policy ${way}`
+        : kind === 'answers' && isGain(mean)
+          ? `the best policy is ${way}`
+          : `least is lost by ${way}`;
+  return sentence(`${soFar(choice)}${said}: ${lost}.`);
+}
+
+/** Begins what is not final: how many candidates were asked. */
+function soFar(choice: Choice): string {
+  const { rows, left } = choice;
+  if (!isEarly(choice)) return '';
+  return left > 0
+    ? `so far, with ${rows.length - left} of ${counted(rows.length, 'candidate')} asked, `
+    : 'so far, with all candidates asked, ';
+}
+
+const sentence = (text: string): string => text[0].toUpperCase() + text.slice(1);
+
+/** Says that a choice is none to use. */
+function useless({ rows, goal, chosen }: Choice, row: ChoiceRow): readonly string[] {
+  if (chosen === undefined || !losesMost(row)) return [];
+  const all = rows.filter((one) => lossOf(one)).every(losesMost);
+  return [
+    'budget' in goal && all
+      ? 'In this memory every candidate that was asked loses half or more, so there is none to use: give it more memory.'
+      : `It loses half or more, so it is none to use: give ${'budget' in goal ? 'it more memory, or more texts' : 'more texts'}.`,
+  ];
 }
 
 function cost({ full, form }: Choice, { bytes, ms }: ChoiceRow): string {
@@ -51,15 +98,27 @@ function cost({ full, form }: Choice, { bytes, ms }: ChoiceRow): string {
   return `The cache holds ${bytesText(bytes)} of ${bytesText(full.bytes)} (${percent(bytes / full.bytes)})${form === undefined ? '' : ` in ${form}`}${time}.`;
 }
 
+const event = ({ prompts }: Choice): string =>
+  prompts.question === 'after'
+    ? 'Slots are dropped once the text has been read, before the question about it is asked.'
+    : 'Slots are dropped once the whole prompt has been read, with any question in it.';
+
 /** Says whether the interval keeps a loss that was asked for. */
 function power({ goal, kind, level, chosen }: Choice, { confirmed }: ChoiceRow): readonly string[] {
   if (chosen === undefined || !confirmed || !('lose' in goal) || confirmed.high <= goal.lose) return [];
   return [
     ...(confirmed.mean > goal.lose
-      ? [`That is more than ${percent(goal.lose, 1)}, within which it kept on the texts that chose it.`]
+      ? [`That is more than ${percent(goal.lose, 1)}; on the texts that chose it, it lost no more than that.`]
       : []),
     ...[powerNote(confirmed.clusters, goal.lose, { kind, level }) ?? []].flat(),
   ];
+}
+
+/** Says what decided where losses did not: what keeps a loss is put in order by bytes. */
+function alike({ rows, goal, chosen }: Choice): readonly string[] {
+  const losses = rows.flatMap(({ loss }) => (loss ? [loss.mean] : []));
+  if (losses.length < 2 || new Set(losses).size > 1 || ('lose' in goal && chosen !== undefined)) return [];
+  return ['All candidates lost alike on the texts that chose: the divergence of the next token (KL) decided.'];
 }
 
 function ties({ goal, chosen, tied, rows }: Choice): readonly string[] {
@@ -68,7 +127,7 @@ function ties({ goal, chosen, tied, rows }: Choice): readonly string[] {
     others = tied.map((at) => wayText(rows[at]));
   if (compared > 0 && tied.length >= compared)
     return [
-      `No difference was found between it and the ${counted(compared, 'other')} that were compared on those texts.`,
+      `No difference was found between it and the ${compared === 1 ? 'other that was' : `${compared} others that were`} compared on those texts.`,
     ];
   return [
     `These texts cannot tell it from ${counted(tied.length, 'other')}: ${others.slice(0, 3).join('; ')}${others.length > 3 ? '; …' : ''}.`,
@@ -79,9 +138,9 @@ function failures({ failures, prompts }: Choice): readonly string[] {
   if (!failures || !prompts.answers) return []; // what the right answer's tokens are is not known
   const { lost, dropped, full } = failures;
   return [
-    ...(lost > 0
+    ...(dropped > 0
       ? [
-          `In ${dropped} of ${counted(lost, 'text')} whose answer it lost, no head held all of the answer's tokens${dropped < lost ? '; elsewhere some head did, or the answer does not stand in the text' : ''}.`,
+          `It lost the answer of ${counted(lost, 'text')}: in ${dropped} of these no layer and KV head still held all of the answer's tokens.`,
         ]
       : []),
     ...(full > 0 ? [`The model fails on ${full} of these texts with its full cache too.`] : []),
@@ -93,8 +152,3 @@ const model = ({ kind, prompts, full }: Choice): readonly string[] =>
   kind === 'same' && prompts.answers && full.right === 0
     ? ['With its full cache the model gives none of the right answers, so its own answers were the measure.']
     : [];
-
-const unfinished = ({ done, left }: Choice): readonly string[] => [
-  ...(done ? [] : ['This is not the end: it was stopped early.']),
-  ...(left > 0 ? [`${counted(left, 'candidate')} could not be asked in this time.`] : []),
-];

@@ -12,11 +12,25 @@ export function lossText(
   { mean, low, high, n, clusters }: LossInterval,
   { kind, level = 0.95, chose = false }: IntervalOptions & { readonly chose?: boolean },
 ): string {
-  const points = (loss: number): string => (100 * loss).toFixed(1),
-    number = n === clusters ? documentsText(clusters) : `${n} prompts of ${documentsText(clusters)}`,
-    said = kind === 'same' ? `${points(mean)} % of answers changed` : `${points(mean)} points of the grade lost`,
-    unit = kind === 'same' ? ' %' : '';
-  return `${said} (${percent(level)} interval ${points(low)} to ${points(high)}${unit}; ${number}, a ${evidenceLevel(clusters, chose ? 'dev' : 'confirm')})`;
+  const number = n === clusters ? documentsText(clusters) : `${n} prompts of ${documentsText(clusters)}`,
+    said =
+      kind === 'same'
+        ? `${points(mean)} % of answers changed`
+        : isGain(mean)
+          ? `${points(-mean)} points better than the full cache`
+          : `${points(mean)} points of the grade lost`;
+  return `${said} (${percent(level)} interval ${rangeText(low, high, kind)}; ${number}, a ${evidenceLevel(clusters, chose ? 'dev' : 'confirm')})`;
+}
+
+/** Writes a share in percent; no zero is below 0. */
+const points = (loss: number): string => (Number((100 * loss).toFixed(1)) || 0).toFixed(1);
+/** Whether a loss is a gain, as it is shown. */
+export const isGain = (loss: number): boolean => Number(points(loss)) < 0;
+
+/** Writes an interval without signs: what is below 0 is gained. */
+function rangeText(low: number, high: number, kind: IntervalOptions['kind']): string {
+  if (!isGain(low)) return `${points(low)} to ${points(high)}${kind === 'same' ? ' %' : ''}`;
+  return isGain(high) ? `${points(-high)} to ${points(-low)}` : `${points(-low)} better to ${points(high)} worse`;
 }
 
 /**
@@ -27,8 +41,8 @@ export function powerNote(documents: number, lose: number, options: IntervalOpti
   const shown = smallestShown(documents, options);
   if (lose >= shown) return undefined;
   const needed = documentsNeeded(lose, options),
-    takes = needed < Infinity ? `${needed} documents without any loss` : 'more documents than there are';
-  return `${documentsText(documents)} cannot show that less than ${percent(lose, 1)} is lost, at best less than ${percent(shown, 1)}: that takes ${takes}.`;
+    takes = needed < Infinity ? `It takes at least ${needed}.` : 'No number of documents shows that.';
+  return `${documentsText(documents)} cannot show a loss below ${percent(lose, 1)}: even if none lost anything, they would only show that it is below ${percent(shown, 1)}. ${takes}`;
 }
 
 const documentsText = (count: number): string => `${count} document${count === 1 ? '' : 's'}`;
