@@ -16,7 +16,15 @@ const row = (policy: string, more: Partial<ChoiceRow> = {}): ChoiceRow => ({
 });
 const choiceOf = (more: Partial<Choice>): Choice => ({
   ...{ model: 'm', engine: 'e', form: 'q8', seed: 0, goal: { budget: '25%' }, kind: 'same', level: 0.95 },
-  prompts: { choosing: 10, confirming: 10, documents: 20, tokens: 1000, answers: false, question: 'after' },
+  prompts: {
+    choosing: 10,
+    confirming: 10,
+    documents: 20,
+    tokens: 1000,
+    answers: false,
+    question: 'after',
+    template: false,
+  },
   full: { bytes: 4096, ms: 100 },
   rows: [row('knorm')],
   ...{ chosen: 0, tied: [], left: 0, evidence: 'screening', done: true, seconds: 1 },
@@ -211,7 +219,15 @@ test('where nothing keeps the loss it says so, which came nearest, and what lost
     rows: [row('knorm', { confirmed: { ...confirmed, mean: 0.4 } })],
     failures: { lost: 4, dropped: 3, full: 2 },
     kind: 'answers',
-    prompts: { choosing: 10, confirming: 10, documents: 20, tokens: 1000, answers: true, question: 'after' },
+    prompts: {
+      choosing: 10,
+      confirming: 10,
+      documents: 20,
+      tokens: 1000,
+      answers: true,
+      question: 'after',
+      template: false,
+    },
   });
   expect(chosen).toBe(0);
   const said = choiceSentences(none);

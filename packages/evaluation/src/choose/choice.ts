@@ -59,6 +59,8 @@ export interface Choice {
     readonly answers: boolean;
     /** Whether questions are read before the event or asked after it. */
     readonly question: 'inside' | 'after';
+    /** Whether prompts were put into the model's chat template. */
+    readonly template: boolean;
   };
   /** The full cache: means over all prompts that it was asked. */
   readonly full: { readonly bytes: number; readonly ms: number; readonly right?: number };
@@ -223,6 +225,7 @@ export function choiceOf(
       tokens: mean(prompts.map(({ ids }) => ids.length)),
       answers: prompts.every(({ answers }) => answers !== undefined),
       question: prompts.some(({ question }) => question !== undefined) ? 'after' : 'inside',
+      template: prompts.some(({ template }) => template === true),
     },
     full: {
       bytes: results.fullBytes,

@@ -30,6 +30,8 @@ export interface ChoicePrompt {
   readonly answerTokens?: number;
   /** Positions in `ids` of the tokens of the right answer, where it occurs there. */
   readonly answerAt?: readonly number[];
+  /** Whether it was put into the model's chat template. */
+  readonly template?: true;
   /** Where it comes from, for messages: "file.jsonl, line 12". */
   readonly origin: string;
 }
@@ -249,6 +251,7 @@ function conversation(row: unknown, origin: string, model: PromptModel): ChoiceP
         .slice(0, first + 1)
         .map(({ content }) => content)
         .join('\n'),
+    template: true,
     ...readingOf(model, rendered, undefined, rest.answers),
   };
 }
@@ -268,7 +271,11 @@ function encoded(
   if ((context + question).trim() === '') throw new KvError(origin, 'expected a prompt with text, got an empty one');
   const whole = template ? inPlace(origin, () => asTurn(template, context + question)) : plainText(context + question),
     at = after ? whole.text.lastIndexOf(template ? question.trim() : question) : undefined;
-  return { ...rest, ...readingOf(model, whole, at, answers, template === undefined) };
+  return {
+    ...rest,
+    ...(template && { template: true as const }),
+    ...readingOf(model, whole, at, answers, template === undefined),
+  };
 }
 
 const plainText = (all: string): RenderedChat => ({ text: all, untrusted: [[0, all.length]] });

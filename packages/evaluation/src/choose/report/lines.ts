@@ -29,6 +29,9 @@ const code = (value: string | number): string =>
 const LATER =
   'It drops slots once the whole prompt has been read, its question included; the loss above is of questions asked later. kv choose --question inside measures this.';
 
+/** Said where a text is read as it is, and prompts were measured as turns of a chat. */
+const UNTURNED = "It reads the text as it is; the loss above is of prompts within the model's chat template.";
+
 /**
  * Returns the lines that use a choice: `kv serve` and `generate`, or, where questions came after the event, `kv run` and a
  * `Sequence`, which read the context first; and what transformers.js and node-llama-cpp are given, or why they cannot run
@@ -40,7 +43,7 @@ export function useLines(choice: Pick<Choice, 'rows' | 'chosen' | 'prompts'>, mo
   const row = choice.rows[choice.chosen ?? -1];
   if (row === undefined || losesMost(row)) return [];
   const { policy, budget, share } = row,
-    { tokens, question } = choice.prompts,
+    { tokens, question, template } = choice.prompts,
     after = question === 'after',
     compiled = compile(policyOf(policy)),
     called = `policy: ${code(policy)}`,
@@ -50,6 +53,7 @@ export function useLines(choice: Pick<Choice, 'rows' | 'chosen' | 'prompts'>, mo
     text = compiled.needs.some(({ id }) => id === 'tokens'),
     parts = reads ? ', source' : text ? ', tokenizer' : '',
     note = after ? { note: LATER } : {},
+    asIs = template ? { note: UNTURNED } : {},
     other = (where: Exclude<Target, 'kv'>, line: string): UseLine => {
       const why = refusedBy(where, compiled);
       return why === undefined ? { where, line, ...(where === 'transformers.js' && note) } : { where, why };
@@ -61,6 +65,7 @@ export function useLines(choice: Pick<Choice, 'rows' | 'chosen' | 'prompts'>, mo
           {
             where: 'kv run',
             line: `kv run --model ${quoted(model)} --document context.txt --question 'Your question' ${flags}`,
+            ...asIs,
           },
         ]
       : []),
@@ -69,8 +74,12 @@ export function useLines(choice: Pick<Choice, 'rows' | 'chosen' | 'prompts'>, mo
       ? {
           where: 'Sequence',
           line: `const model = await loadModel(${code(model)}), sequence = new Sequence(model); await sequence.prefill(model.tokenizer.encode(context).ids, { ${given} }); await sequence.append(model.tokenizer.encode(question, { special: false }).ids); for await (const { text } of decode(sequence)) process.stdout.write(text)`,
+          ...asIs,
         }
-      : { where: 'generate', line: `await generate(await loadModel(${code(model)}), { prompt, ${given} })` },
+      : {
+          where: 'generate',
+          line: `await generate(await loadModel(${code(model)}), { ${template ? "messages: [{ role: 'user', content: prompt }]" : 'prompt'}, ${given} })`,
+        },
     other('transformers.js', `await withPolicy(loaded, { ${called}, budget: ${code(slots)}${parts} })`),
     other(
       'node-llama-cpp',
