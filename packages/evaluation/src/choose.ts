@@ -17,7 +17,7 @@ export { choiceColumns, choiceLegend, shownRows } from './choose/report/columns.
 export type { ChoiceColumn } from './choose/report/columns.ts';
 export { choiceReport } from './choose/report/html.ts';
 export type { ChoiceReportFacts } from './choose/report/html.ts';
-export { useLines } from './choose/report/lines.ts';
+export { shellWord, useLines } from './choose/report/lines.ts';
 export type { UseLine } from './choose/report/lines.ts';
 export { lossPicture, pictureLegend } from './choose/report/picture.ts';
 export { choiceSentences, isEarly, rowOf, wayText } from './choose/report/sentence.ts';

@@ -20,6 +20,7 @@ import {
   readPrompts,
   rowOf,
   SHARES,
+  shellWord,
   shownRows,
   TARGETS,
   useLines,
@@ -36,7 +37,6 @@ import { withExamples } from '../help.ts';
 import { plain } from '../plain.ts';
 import { duration } from '../progress.ts';
 import { readWhole } from '../run/questions.ts';
-import { quoted } from '../serve/start-lines.ts';
 import { machineOptions, on } from '../shared-options.ts';
 import { lineWidth } from '../terminal.ts';
 import type { Stream, Terminal } from '../terminal.ts';
@@ -343,13 +343,12 @@ const TOLD: ReadonlySet<string> = new Set(['model', 'minutes', 'seed', 'candidat
 const OUTPUT: ReadonlySet<string> = new Set(['html', 'json']);
 /** Returns the command as it could be given again, with the defaults that a later version may change. */
 function commandText(command: Command, more: readonly string[]): string {
-  const word = (text: string): string => (/^[\w@%+=:,./-]+$/.test(text) ? text : quoted(text)),
-    flags = command.options.flatMap((option) => {
-      const name = option.attributeName(),
-        value: unknown = command.getOptionValue(name),
-        isTold = TOLD.has(name) || command.getOptionValueSource(name) === 'cli';
-      if (OUTPUT.has(name) || !isTold) return [];
-      return value === true ? [flagOf(name)] : [value].flat().map((one) => `${flagOf(name)} ${word(String(one))}`);
-    });
-  return plain(['kv choose', ...flags, ...more.map(word)].join(' '));
+  const flags = command.options.flatMap((option) => {
+    const name = option.attributeName(),
+      value: unknown = command.getOptionValue(name),
+      isTold = TOLD.has(name) || command.getOptionValueSource(name) === 'cli';
+    if (OUTPUT.has(name) || !isTold) return [];
+    return value === true ? [flagOf(name)] : [value].flat().map((one) => `${flagOf(name)} ${shellWord(String(one))}`);
+  });
+  return plain(['kv choose', ...flags, ...more.map(shellWord)].join(' '));
 }

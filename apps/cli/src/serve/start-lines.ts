@@ -1,7 +1,7 @@
 import type { Model } from '@kv/models';
 import { plain } from '../plain.ts';
 
-export const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
+const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 
 /**
  * Returns what to print once a server listens: its addresses, a request to paste, and how a request names its own

@@ -147,8 +147,8 @@ export function rankCandidates(
 }
 
 /**
- * Puts what was asked the prompts that confirm before the rest, by its loss on these; the first few keep their places. Which
- * one is chosen is settled before, by the prompts that choose.
+ * Puts what was asked the prompts that confirm before the rest, by its loss on these; the first few keep their places.
+ * Which one is chosen is settled before, by the prompts that choose.
  */
 function byConfirmation(
   standings: readonly Standing[],
@@ -179,13 +179,11 @@ export function choiceOf(
   };
   const anything = ranked.length > 0 && ranked[0].loss < Infinity,
     meets = anything && (!('lose' in goal) || ranked[0].loss <= goal.lose),
-    standings = byConfirmation(ranked, meets ? 1 : 0, ({ candidate }) => {
-      const losses = results.losses(candidate, split.confirming).filter((loss) => loss !== undefined);
-      return losses.length === 0 ? undefined : mean(losses);
-    });
+    confirmed = candidates.map((_, candidate) => intervalOn(candidate, split.confirming)),
+    standings = byConfirmation(ranked, meets ? 1 : 0, ({ candidate }) => confirmed[candidate]?.mean);
   const rows = standings.map(({ candidate, bytes }): ChoiceRow => {
     const loss = intervalOn(candidate, split.choosing),
-      later = intervalOn(candidate, split.confirming),
+      later = confirmed[candidate],
       side = later ? split.confirming : split.choosing,
       outcomes = side.flatMap((prompt) => results.outcomes[candidate][prompt] ?? []),
       measured = results.measured(candidate, side),

@@ -2,6 +2,7 @@ import { KvError } from '@kv/core';
 import type { Model } from '@kv/models';
 import { random } from '@kv/tasks';
 import { groupBy } from '../grouped.ts';
+import { runAll } from '../jobs/run-pool.ts';
 import type { Runner } from '../jobs/run-pool.ts';
 import { sum } from '../numbers.ts';
 import type { RegistryOf } from '../policies.ts';
@@ -14,7 +15,7 @@ import type { Ladder } from './ladders.ts';
 import type { ChoicePrompt } from './prompts.ts';
 import { Results } from './results.ts';
 import type { ChoiceState } from './results.ts';
-import { inThisThread, runAll } from './runners.ts';
+import { inThisThread } from './runners.ts';
 import type { ChoiceJob, ChoiceResult, ChoiceWork } from './run-text.ts';
 import { clustersOf, splitPrompts } from './split.ts';
 

@@ -8,7 +8,7 @@ import Type from 'typebox';
 import type { Static } from 'typebox';
 import { answerTokens } from '../cells/evidence.ts';
 import { checkShape } from '../files/check-shape.ts';
-import { publishedProblems } from '../files/published.ts';
+import { maxNewTokens, publishedProblems } from '../files/published.ts';
 
 /** A text that is read once, and what is asked after it. */
 export interface ChoicePrompt {
@@ -66,7 +66,7 @@ const text = Type.String(),
       ),
     ),
     stop: Type.Optional(Type.Array(Type.String({ minLength: 1 }))),
-    maxNewTokens: Type.Optional(Type.Integer({ minimum: 1, maximum: 65_536 })),
+    maxNewTokens: Type.Optional(maxNewTokens),
     classes: Type.Optional(Type.Array(text)),
   },
   answered = { answer: Type.Optional(answer), answers: Type.Optional(answer) };

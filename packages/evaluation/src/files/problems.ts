@@ -3,12 +3,11 @@ import { graderNames } from '@kv/tasks';
 import type { Problem } from '@kv/tasks';
 import Type from 'typebox';
 import { checkShape } from './check-shape.ts';
-import { publishedProblems } from './published.ts';
+import { maxNewTokens, publishedProblems } from './published.ts';
 import { readRows } from './read-json.ts';
 
 const text = Type.String(),
-  id = Type.Union([Type.String({ minLength: 1 }), Type.Integer()]),
-  maxNewTokens = Type.Integer({ minimum: 1, maximum: 65_536 });
+  id = Type.Union([Type.String({ minLength: 1 }), Type.Integer()]);
 
 /** kv's own format; only an id, answers and something to read are required. */
 const Own = Type.Object({

@@ -3,8 +3,9 @@ import Type from 'typebox';
 import type { Static, TSchema } from 'typebox';
 import { Check } from 'typebox/value';
 
-const text = Type.String(),
-  maxNewTokens = Type.Integer({ minimum: 1, maximum: 65_536 });
+const text = Type.String();
+/** The longest answer that a row may ask for, in tokens. */
+export const maxNewTokens = Type.Integer({ minimum: 1, maximum: 65_536 });
 
 type Read<S extends TSchema> = (row: Static<S>, i: number) => readonly Problem[];
 const reader = <S extends TSchema>(schema: S, read: Read<S>): readonly [TSchema, Read<TSchema>] => [

@@ -23,31 +23,53 @@ export async function runPool<J, R>({
   readonly signal: AbortSignal;
   readonly onResult: (result: R) => void;
 }): Promise<void> {
-  const queue = [...jobs];
   const runners = Array.from({ length: Math.min(size, jobs.length) }, start);
-  const over = new AbortController(),
-    aborted = new Promise<'aborted'>((resolve) =>
-      signal.aborted
-        ? resolve('aborted')
-        : signal.addEventListener('abort', () => resolve('aborted'), { once: true, signal: over.signal }),
+  try {
+    await runAll(runners, jobs, { signal, onResult });
+  } catch (error) {
+    if (!signal.aborted || error !== signal.reason) throw error;
+  } finally {
+    await Promise.all(runners.map((runner) => runner.stop()));
+  }
+}
+
+interface RunAllOptions<R> {
+  /** Whether no further job is to begin. @defaultValue never */
+  readonly isOver?: () => boolean;
+  readonly signal: AbortSignal | undefined;
+  readonly onResult: (result: R) => void;
+}
+
+/**
+ * Distributes jobs to runners, which stay, until none is left or time is over; passes on each result as it comes. @throws
+ * what the first failing job throws, or the signal's reason
+ */
+export async function runAll<J, R>(
+  runners: readonly Runner<J, R>[],
+  jobs: readonly J[],
+  { isOver = () => false, signal, onResult }: RunAllOptions<R>,
+): Promise<void> {
+  signal?.throwIfAborted();
+  const queue = [...jobs],
+    over = new AbortController(),
+    aborted = new Promise<never>((_, reject) =>
+      signal?.addEventListener('abort', () => reject(signal.reason), { once: true, signal: over.signal }),
     );
+  aborted.catch(() => {}); // reported where it is awaited
   let failed = false;
   try {
     await Promise.all(
       runners.map(async (runner) => {
-        for (let job = queue.shift(); job && !failed && !signal.aborted; job = queue.shift()) {
+        for (let job = queue.shift(); job !== undefined && !failed && !isOver(); job = queue.shift()) {
           const running = runner.run(job);
           running.catch(() => {
             failed = true;
           });
-          const result = await Promise.race([running, aborted]);
-          if (result === 'aborted') return;
-          onResult(result);
+          onResult(await Promise.race([running, aborted]));
         }
       }),
     );
   } finally {
     over.abort();
-    await Promise.all(runners.map((runner) => runner.stop()));
   }
 }

@@ -16,7 +16,8 @@ const cuts = new WeakMap<HostArray, number>();
  * Returns the worth of every token of values: from the beginning of a value's name, at most `lead` tokens before it, to
  * the token that ends it, such as a quote or a line's end. Without a name nothing says what the value is of, and without
  * an end a model does not know where to stop. The largest where values overlap, and 0 elsewhere, f32 `[1, length]`. All
- * tokens of a value are worth the same, those of its name half as much. Of one that has more than `most` tokens the first `most` count.
+ * tokens of a value are worth the same, those of its name half as much. Of one that has more than `most` tokens the
+ * first `most` count.
  */
 export function wholeValues(
   ctx: StepContext & { readonly tokens: Tokens },

@@ -18,7 +18,8 @@ export interface UseLine {
 }
 
 /** Returns a text as one word of a shell. */
-const quoted = (text: string): string => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`);
+export const shellWord = (text: string): string =>
+  /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 /** Returns a value as JavaScript writes it, texts in single quotes. */
 const code = (value: string | number): string =>
   typeof value === 'number'
@@ -47,7 +48,7 @@ export function useLines(choice: Pick<Choice, 'rows' | 'chosen' | 'prompts'>, mo
     after = question === 'after',
     compiled = compile(policyOf(policy)),
     called = `policy: ${code(policy)}`,
-    flags = `--policy ${quoted(policy)} --budget ${quoted(String(budget))}`,
+    flags = `--policy ${shellWord(policy)} --budget ${shellWord(String(budget))}`,
     slots = typeof budget === 'number' || /^[\d.]+%$/.test(budget) ? budget : Math.max(1, Math.floor(share * tokens)),
     reads = compiled.needs.some(({ id }) => /^(queries|attention)/.test(id)),
     text = compiled.needs.some(({ id }) => id === 'tokens'),
@@ -64,12 +65,12 @@ export function useLines(choice: Pick<Choice, 'rows' | 'chosen' | 'prompts'>, mo
       ? [
           {
             where: 'kv run',
-            line: `kv run --model ${quoted(model)} --document context.txt --question 'Your question' ${flags}`,
+            line: `kv run --model ${shellWord(model)} --document context.txt --question 'Your question' ${flags}`,
             ...asIs,
           },
         ]
       : []),
-    { where: 'kv serve', line: `kv serve --model ${quoted(model)} ${flags}`, ...note },
+    { where: 'kv serve', line: `kv serve --model ${shellWord(model)} ${flags}`, ...note },
     after
       ? {
           where: 'Sequence',

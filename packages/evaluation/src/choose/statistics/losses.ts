@@ -1,3 +1,5 @@
+import { groupBy } from '../../grouped.ts';
+
 /**
  * What a loss counts, and so its bounds. `same`: 1 where the greedy answer differs from the full cache's, else 0.
  * `answers`: the full cache's grade minus the candidate's, from -1 to 1.
@@ -12,15 +14,9 @@ export const scaled = (loss: number, kind: LossKind): number => (loss - LEAST[ki
 export const unscaled = (share: number, kind: LossKind): number => LEAST[kind] + share * (1 - LEAST[kind]);
 
 /** Returns the places of each document's prompts. */
-export function promptsOf(clusters: readonly number[]): readonly (readonly number[])[] {
-  const documents = new Map<number, number[]>();
-  for (const [at, cluster] of clusters.entries()) {
-    const prompts = documents.get(cluster);
-    if (prompts) prompts.push(at);
-    else documents.set(cluster, [at]);
-  }
-  return [...documents.values()];
-}
+export const promptsOf = (clusters: readonly number[]): readonly (readonly number[])[] => [
+  ...groupBy([...clusters.keys()], (at) => String(clusters[at])).values(),
+];
 
 /** Returns the mean loss of each document; undefined where one of its prompts was not run. */
 export const documentMeans = (
