@@ -157,18 +157,24 @@ function help(command: string): string {
   helps.set(command, stdout);
   return stdout;
 }
+const resolved = new Map<string, Promise<unknown>>();
 /** Fails unless everything that a program imports is found. */
-const resolveImports = (file: string): Promise<unknown> =>
-  build({
-    entryPoints: [join(root, file)],
-    bundle: true,
-    write: false,
-    format: 'esm',
-    platform: 'node',
-    conditions: ['@kv/source'],
-    external: ['onnxruntime-*', 'node-llama-cpp', '*.node'],
-    logLevel: 'silent',
-  });
+function resolveImports(file: string): Promise<unknown> {
+  const found =
+    resolved.get(file) ??
+    build({
+      entryPoints: [join(root, file)],
+      bundle: true,
+      write: false,
+      format: 'esm',
+      platform: 'node',
+      conditions: ['@kv/source'],
+      external: ['onnxruntime-*', 'node-llama-cpp', '*.node'],
+      logLevel: 'silent',
+    });
+  resolved.set(file, found);
+  return found;
+}
 
 /** Fails unless what a command names is there. */
 async function lookUp(words: readonly string[], from: string): Promise<void> {

@@ -24,7 +24,7 @@ describe('kv eval', () => {
     const rows = readFileSync(join(cwd, 'rows.csv'), 'utf8').trim().split('\r\n');
     expect(rows).toHaveLength(1 + 2 * 7);
     expect(stdout).toMatch(
-      /^model embedded, unparsed 0\.0 %, n 4\ntask +policy +budget +right +95% +mean +mean +peak\n/,
+      /^model embedded, unparsed 0\.0 %, n 2\ntask +policy +budget +right +95% +mean +mean +peak\n/,
     );
     expect(stdout).toMatch(/^perplexity@256 +full +all +ppl \d/m);
     for (const line of stdout.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
@@ -44,7 +44,7 @@ describe('kv eval', () => {
     const declared = await run('--out', 'out.json');
     expect([declared.code, declared.stderr]).toEqual([0, '']); // nothing is run again
     expect(declared.stdout.replace(/\s+/g, ' ')).toMatch(
-      /keydiff at 96 slots on perplexity@256 on toy: \w+ (?:than|against) full, times \d\.\d{3} \[.*\(screening, n = 4\)\. /,
+      /keydiff at 96 slots on perplexity@256 on toy: \w+ (?:than|against) full, times \d\.\d{3} \[.*\(screening, n = 2\)\. /,
     );
     expect(JSON.parse(readFileSync(join(cwd, 'out.json'), 'utf8'))).toMatchObject({
       sweep: { models, policies: expect.arrayContaining(['keydiff']) as unknown, contrasts },
@@ -56,7 +56,7 @@ describe('kv eval', () => {
         policy: 'keydiff',
         against: { policy: 'full' },
         model: 'toy',
-        problems: 4,
+        problems: 2,
         evidence: 'screening',
       }),
     });

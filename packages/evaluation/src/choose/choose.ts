@@ -119,10 +119,16 @@ export async function choose(
   let phase: ChoiceProgress['phase'] = 'choosing',
     ladders = laddersOf(candidates, goal),
     done = false;
-  const predicted = (count: number, some: readonly Ladder[]): number => {
+  /** Returns what there is to ask of texts, each with what it was not asked. */
+  const jobsOf = (some: readonly Text[], asked: readonly Ladder[]): readonly ChoiceJob[] =>
+    some
+      .map((text) => ({ prompts: text, ladders: asked.filter((ladder) => !results.has(text, ladder)) }))
+      .filter((job) => job.ladders.length > 0);
+  /** Predicts how long it takes to ask candidates of texts. */
+  const secondsOf = (some: readonly Text[], asked: readonly Ladder[]): number => {
     const { full, perCost } = results.pace,
-      cost = promptsPerText * sum(some.map((ladder) => costOf(ladder, candidates)));
-    return (count * (full + perCost * cost)) / 1000 / size;
+      cost = (job: ChoiceJob): number => promptsPerText * sum(job.ladders.map((ladder) => costOf(ladder, candidates)));
+    return sum(jobsOf(some, asked).map((job) => full + perCost * cost(job))) / 1000 / size;
   };
   const finalists = (): readonly Ladder[] =>
     rankCandidates(facts, results)
@@ -130,25 +136,17 @@ export async function choose(
       .slice(0, CONFIRMED)
       .map(({ candidate }) => [candidate]);
   const isRead = ([first]: Text): boolean => results.references[first] !== undefined,
-    unread = (some: readonly Text[]): number => some.filter((text) => !isRead(text)).length,
-    confirmSeconds = (): number => Math.min(predicted(unread(confirming), finalists()), 15 * minutes),
+    confirmSeconds = (): number => Math.min(secondsOf(confirming, finalists()), 15 * minutes),
     isOver = (): boolean =>
       phase === 'choosing'
         ? choosing.flat().some(isRead) && left() <= confirmSeconds()
         : confirming.some(isRead) && left() <= 0;
   let [round, rounds] = [0, 0],
     open: readonly ChoiceJob[] = [];
-  /** Returns what there is to ask of texts, each with what it was not asked. */
-  const jobsOf = (some: readonly Text[], asked: readonly Ladder[]): readonly ChoiceJob[] =>
-    some
-      .map((text) => ({ prompts: text, ladders: asked.filter((ladder) => !results.has(text, ladder)) }))
-      .filter((job) => job.ladders.length > 0);
-  const secondsOf = (jobs: readonly ChoiceJob[]): number => sum(jobs.map(({ ladders: some }) => predicted(1, some))),
-    secondsLeft = (): number => {
-      const confirm = Math.min(secondsOf(jobsOf(confirming, finalists())), 15 * minutes),
-        all = phase === 'choosing' ? secondsOf(jobsOf(choosing.flat(), ladders)) + confirm : confirm;
-      return Math.max(Math.min(left(), all), open.length > 0 ? 1 : 0);
-    };
+  const secondsLeft = (): number => {
+    const all = confirmSeconds() + (phase === 'choosing' ? secondsOf(choosing.flat(), ladders) : 0);
+    return Math.max(Math.min(left(), all), open.length > 0 ? 1 : 0);
+  };
   const choice = (): Choice => choiceOf(facts, results, { alive: new Set(ladders.flat()), done, seconds: seconds() });
   const report = (): void =>
     options.onProgress?.({
@@ -196,14 +194,14 @@ export async function choose(
         rungs = (all: readonly Ladder[]): readonly Ladder[] => (atMiddle ? all.map(middleOf) : all),
         time = (left() - confirmSeconds()) / (r === choosing.length - 1 ? 1 : 2);
       if (ladders.length === 0 || isOver()) break;
-      ladders = affordable(ladders, time, (best) => predicted(some.length, rungs(best)));
+      ladders = affordable(ladders, time, (best) => secondsOf(some, rungs(best)));
       await ask(some, rungs(ladders));
       expectForm(prompts, results);
       look(choosing.slice(0, r + 1).flat());
     }
     phase = 'confirming';
     [round, rounds] = [1, 1];
-    const best = affordable(finalists(), left(), (some) => predicted(unread(confirming), some));
+    const best = affordable(finalists(), left(), (some) => secondsOf(confirming, some));
     await ask(confirming, best);
     done = confirming.every((text) => results.has(text, best.flat()));
   } catch (error) {

@@ -1,4 +1,4 @@
-import { parseJson, renderedIds, templateMessages } from '@kv/checkpoints';
+import { renderedIds, templateMessages } from '@kv/checkpoints';
 import type { ChatMessage, ChatTemplate, RenderedChat } from '@kv/checkpoints';
 import { KvError } from '@kv/core';
 import type { Model } from '@kv/models';
@@ -9,6 +9,7 @@ import type { Static } from 'typebox';
 import { answerTokens } from '../cells/evidence.ts';
 import { checkShape } from '../files/check-shape.ts';
 import { maxNewTokens, publishedProblems } from '../files/published.ts';
+import { rowsIn } from '../files/rows.ts';
 
 /** A text that is read once, and what is asked after it. */
 export interface ChoicePrompt {
@@ -147,7 +148,7 @@ function* textPrompts(
 
 function* rowPrompts(file: PromptFile, model: PromptModel, ask: 'after' | 'inside'): Generator<ChoicePrompt> {
   let row = 0;
-  for (const [origin, value] of rowsOf(file)) {
+  for (const [origin, value] of rowsIn(new TextEncoder().encode(file.text), file.name, 'prompts')) {
     const published = publishedProblems(value, row++);
     if (published)
       for (const { context, question, answers, grader, maxNewTokens, stop, classes } of published)
@@ -162,22 +163,6 @@ function* rowPrompts(file: PromptFile, model: PromptModel, ask: 'after' | 'insid
     else if (has(value, 'messages')) yield conversation(value, origin, model);
     else for (const one of askedIn(value, origin)) yield encoded(one, model, ask);
   }
-}
-
-/** Returns the rows of a JSON array or of JSON lines, each with its place. */
-function* rowsOf({ name, text: whole }: PromptFile): Generator<readonly [origin: string, row: unknown]> {
-  const bytes = (part: string): Uint8Array => new TextEncoder().encode(part);
-  if (whole.trimStart().startsWith('[')) {
-    const rows = parseJson(bytes(whole), name) as readonly unknown[];
-    yield* rows.map((row, i) => [`${name}, row ${i + 1}`, row] as const);
-    return;
-  }
-  let line = 0;
-  for (const part of whole.split('\n')) {
-    const origin = `${name}, line ${++line}`;
-    if (part.trim() !== '') yield [origin, parseJson(bytes(part), origin)];
-  }
-  if (whole.trim() === '') throw new KvError(name, 'expected prompts, got an empty file');
 }
 
 const has = (row: unknown, field: string): row is object =>

@@ -5,8 +5,8 @@ export const sweepExample = `{
   "models": ["embedded"],
   "policies": ["full", "streaming(sinks=4)", "keydiff", "compactor"],
   "tasks": [
-    { "task": "niah_single_1", "tokens": 448, "problems": 4 },
-    { "task": "perplexity", "tokens": 256, "problems": 4 }
+    { "task": "niah_single_1", "tokens": 448, "problems": 2 },
+    { "task": "perplexity", "tokens": 256, "problems": 2 }
   ],
   "budgets": ["25%", 96],
   "maxNewTokens": 16
