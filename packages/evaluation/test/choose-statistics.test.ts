@@ -374,14 +374,16 @@ describe('bisect', () => {
       fc.asyncProperty(fc.integer({ min: 1, max: 40 }), fc.integer({ min: 0, max: 41 }), async (rungs, from) => {
         const ran: number[] = [],
           loss = (rung: number): number => Number(rung < from);
-        const results = await bisect(
-          rungs,
-          async (rung) => {
-            ran.push(rung);
-            return { rung, loss: loss(rung) };
-          },
+        const [none, results] = await bisect(
+          [1, rungs],
+          async (asked) =>
+            asked.map(([ladder, rung]) => {
+              if (ladder === 1) ran.push(rung);
+              return { rung, loss: ladder === 0 ? 0 : loss(rung) };
+            }),
           (result) => result.loss,
         );
+        expect(none).toEqual([{ rung: 0, loss: 0 }]);
         expect(results.map((result) => result.loss)).toEqual(alone(rungs).map(loss));
         expect(new Set(ran).size).toBe(ran.length);
         expect(ran.length).toBeLessThanOrEqual(2 + Math.ceil(Math.log2(rungs)));

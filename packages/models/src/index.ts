@@ -48,6 +48,7 @@ export {
   Sequence,
   createPrefixStore,
   decode,
+  decodeTogether,
   freeObservations,
   generate,
   answerGrammar,

@@ -1,8 +1,9 @@
 import { compose, cadence } from '@kv/core';
 import { h2o, snapkv, streaming } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
+import fc from 'fast-check';
 import { beforeAll, expect, test } from 'vitest';
-import { loadModel, Sequence } from '../src/index.ts';
+import { decode, decodeTogether, loadModel, Sequence } from '../src/index.ts';
 import { stepTogether } from '@kv/engine';
 import type { HostModel } from '../src/index.ts';
 
@@ -52,4 +53,51 @@ test('a prompt in parts ends where the whole one does, with the same events', as
       row.forEach((x, i) => expect(Math.abs(x - want[i])).toBeLessThan(1e-3));
       for (const sequence of [whole, parts]) sequence.destroy();
     }
+});
+
+test('generates for each of several sequences what it generates alone; one that fails fails alone', async () => {
+  const ids = fc.array(fc.integer({ min: 0, max: 1023 }), { minLength: 9, maxLength: 30 });
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.tuple(ids, fc.constantFrom(undefined, ...policies)), { maxLength: 5 }),
+      fc.record({
+        maxNewTokens: fc.integer({ min: 0, max: 9 }),
+        stop: fc.subarray(['e', ' the', '.'], { maxLength: 1 }),
+        temperature: fc.constantFrom(0, 1),
+        seed: fc.integer({ min: 0, max: 99 }),
+      }),
+      fc.nat(9),
+      async (prompts, options, broken) => {
+        const opened = (): Promise<readonly Sequence[]> =>
+          Promise.all(
+            prompts.map(async ([prompt, policy]) => {
+              const sequence = new Sequence(model);
+              await sequence.prefill(prompt, policy && { policy, budget: 8 });
+              return sequence;
+            }),
+          );
+        const [together, alone] = [await opened(), await opened()];
+        together[broken]?.destroy();
+        const results = await decodeTogether(together, options);
+        expect(results).toHaveLength(prompts.length);
+        for (const [i, result] of results.entries()) {
+          if (i === broken) {
+            if (options.maxNewTokens > 0) expect(result.status).toBe('rejected');
+            continue;
+          }
+          const chunks = decode(alone[i], options),
+            want = { text: '', tokens: [] as number[] };
+          let next = await chunks.next();
+          for (; !next.done; next = await chunks.next()) {
+            if (next.value.token !== undefined) want.tokens.push(next.value.token);
+            want.text += next.value.text;
+          }
+          expect(result).toEqual({ status: 'fulfilled', value: { ...want, finish: next.value } });
+          expect(together[i].kept()).toEqual(alone[i].kept());
+        }
+        for (const sequence of [...together, ...alone]) sequence.destroy();
+      },
+    ),
+    { numRuns: 40 },
+  );
 });

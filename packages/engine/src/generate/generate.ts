@@ -95,11 +95,14 @@ async function* run(model: Model, given: GenerateOptions): AsyncGenerator<Chunk,
           stopAtEos: options.stopAtEos ?? options.ids === undefined,
           ...(logits > 0 && { inFlight: 1 }),
         },
+        async (token, every) => {
+          await sequence.step(token, every);
+          await remember();
+        },
         ({ token, text: more }) => {
           if (token !== undefined) tokens.push(token);
           text += more;
         },
-        remember,
       );
     } catch (error) {
       if (!signal?.aborted || error !== signal.reason) throw error;
@@ -144,16 +147,17 @@ export async function* decode(sequence: Sequence, options: DecodeOptions = {}): 
   return yield* decodeWith(
     sequence,
     settleOwn('decode', DECODE, options),
+    (token, every) => sequence.step(token, every),
     () => {},
-    async () => {},
   );
 }
 
-async function* decodeWith(
+/** `decode`, with the step that feeds a token. */
+export async function* decodeWith(
   sequence: Sequence,
   options: ResolvedOptions<typeof DECODE>,
+  step: (token: number, every: number | undefined) => Promise<void>,
   onChunk: (chunk: Chunk) => void,
-  onStep: () => Promise<void>,
 ): AsyncGenerator<Chunk, Finish> {
   const { maxNewTokens, stop = [], signal, stopAtEos = true, inFlight = 2, grammar } = options;
   const every = options.every ?? everyOf(sequence.active.policy);
@@ -189,8 +193,7 @@ async function* decodeWith(
         finish = 'context';
         break;
       }
-      await sequence.step(token, every);
-      await onStep();
+      await step(token, every);
     }
   } finally {
     sampler.destroy();

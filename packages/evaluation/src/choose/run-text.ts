@@ -3,7 +3,7 @@ import { KvError } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import type { Policy } from '@kv/core';
 import { viewsActing } from '@kv/engine';
-import { freeObservations, greedy as likeliest, Sequence } from '@kv/models';
+import { decodeTogether, freeObservations, greedy as likeliest, Sequence } from '@kv/models';
 import type { CacheForm } from '@kv/models';
 import { grade } from '@kv/tasks';
 import { nextToken } from '../log-likelihood.ts';
@@ -79,32 +79,36 @@ export async function runText(
       answered: Answered[] = [];
     for (const i of job.prompts)
       answered.push(await answeredBy(whole, prompts[i], prompts[i].answerTokens ?? answerTokens, reading));
-    const read = performance.now();
-    for (const ladder of job.ladders) {
-      const policy = policies.get(candidates[ladder[0]].policy)!, // there for every ladder
-        ran = new Set<number>();
-      const found = await bisect(
-        ladder.length,
-        async (rung) => {
-          try {
-            const some = await outcomesOf(whole, answered, policy, candidates[ladder[rung]], reading);
-            ran.add(rung);
-            return some;
-          } catch (error) {
-            if (!KvError.is(error)) throw error;
-            refused.push([ladder[rung], error.message]);
-            return [];
+    const read = performance.now(),
+      ran = new Set<number>(),
+      { ladders } = job;
+    const found = await bisect(
+      ladders.map(({ length }) => length),
+      async (asked) => {
+        const all: (readonly Outcome[])[] = [];
+        for (let at = 0; at < asked.length; at += TOGETHER) {
+          const some = asked.slice(at, at + TOGETHER).map(([ladder, rung]) => ladders[ladder][rung]);
+          for (const [i, result] of (
+            await outcomesOf(whole, answered, some, policies, candidates, reading)
+          ).entries()) {
+            if ('refused' in result) refused.push([some[i], result.refused]);
+            else ran.add(some[i]);
+            all.push('refused' in result ? [] : result);
           }
-        },
-        (some) =>
-          some.length === 0
-            ? Infinity
-            : sum(some.map(({ same, right = 0 }, i) => Number(!same) + (answered[i].reference.right ?? 0) - right)),
-      );
-      for (const [rung, some] of found.entries())
+        }
+        return all;
+      },
+      (some) =>
+        some.length === 0
+          ? Infinity
+          : sum(some.map(({ same, right = 0 }, i) => Number(!same) + (answered[i].reference.right ?? 0) - right)),
+    );
+    for (const [l, rungs] of found.entries())
+      for (const [rung, some] of rungs.entries()) {
+        const candidate = ladders[l][rung];
         for (const [i, outcome] of some.entries())
-          outcomes.push([job.prompts[i], ladder[rung], ran.has(rung) ? outcome : { ...outcome, inferred: true }]);
-    }
+          outcomes.push([job.prompts[i], candidate, ran.has(candidate) ? outcome : { ...outcome, inferred: true }]);
+      }
     return {
       form: whole.memory.cache.form,
       references: answered.map(({ reference }, i) => [job.prompts[i], reference] as const),
@@ -170,18 +174,80 @@ async function answeredBy(
   };
 }
 
+/** Candidates whose caches are held, and whose answers are generated, at once. */
+const TOGETHER = 16;
 /** How many times the predicted slots a policy may keep: texts differ in length, and some pieces force slots. */
 const SLACK = 1.25;
+
+/** What candidates do on each of the prompts of a text, or why one cannot run or keeps more than its budget. */
+type OutcomesOrWhy = readonly Outcome[] | { readonly refused: string };
+
+/** An outcome whose answer is not that of the full cache, and the cache that was asked. */
+interface Changed {
+  readonly candidate: number;
+  readonly of: Answered;
+  readonly outcome: Outcome & { right?: number };
+  readonly sequence: Sequence;
+}
+
+/** Runs a few candidates, one after the other, then generates all answers that changed together. */
+async function outcomesOf(
+  whole: Sequence,
+  answered: readonly Answered[],
+  some: readonly number[],
+  policies: ReadonlyMap<string, Policy>,
+  candidates: readonly Candidate[],
+  reading: number,
+): Promise<readonly OutcomesOrWhy[]> {
+  const changed: Changed[] = [],
+    results = new Map<number, OutcomesOrWhy>();
+  /** Leaves a candidate out that fails, and throws what is no sentence about it. */
+  const refuse = (candidate: number, error: unknown): void => {
+    if (!KvError.is(error)) throw error;
+    results.set(candidate, { refused: error.message });
+  };
+  try {
+    for (const candidate of some)
+      try {
+        const policy = policies.get(candidates[candidate].policy)!; // there for every ladder
+        const onChanged = (of: Answered, outcome: Changed['outcome'], sequence: Sequence): void => {
+          changed.push({ candidate, of, outcome, sequence });
+        };
+        results.set(
+          candidate,
+          await comparedOutcomes(whole, answered, policy, candidates[candidate], reading, onChanged),
+        );
+      } catch (error) {
+        refuse(candidate, error);
+      }
+    for (const { prompt, maxNewTokens } of answered) {
+      const those = changed.filter(
+          ({ candidate, of }) => of.prompt === prompt && !('refused' in results.get(candidate)!),
+        ),
+        sequences = those.map(({ sequence }) => sequence),
+        texts = await decodeTogether(sequences, { maxNewTokens, stop: prompt.stop });
+      for (const [i, text] of texts.entries())
+        if (text.status === 'rejected') refuse(those[i].candidate, text.reason);
+        else those[i].outcome.right = graded(text.value.text, prompt).right!;
+    }
+    return some.map((candidate) => results.get(candidate)!);
+  } finally {
+    for (const { sequence } of changed) sequence.destroy();
+  }
+}
+
 /**
- * Returns what a policy at a budget does on each of the prompts of a text.
+ * Returns what a policy at a budget does on each of the prompts of a text. Answers that change are not generated yet:
+ * `onChanged` takes their caches.
  * @throws KvError if it cannot run, or keeps more than its budget
  */
-async function outcomesOf(
+async function comparedOutcomes(
   whole: Sequence,
   answered: readonly Answered[],
   policy: Policy,
   { budget, share }: Candidate,
   reading: number,
+  onChanged: (of: Answered, outcome: Changed['outcome'], sequence: Sequence) => void,
 ): Promise<readonly Outcome[]> {
   const started = performance.now(),
     compiled = compile(policy),
@@ -199,26 +265,25 @@ async function outcomesOf(
         'budget',
         `expected a policy that keeps ${budgetText(budget)} of ${answered[0].prompt.ids.length} tokens, got one that keeps ${Math.round(slots)} in a head`,
       );
-    for (const { prompt, tokens, rows, reference, maxNewTokens } of answered) {
-      const from = performance.now(),
-        { kl, same } = await using(await asked(cut, prompt), async (copy) => comparedAlong(copy, tokens, rows)),
-        ms = event + performance.now() - from;
-      // the same tokens are the same text, and need not be made again
-      const right =
-        same || !prompt.answers
-          ? reference.right
-          : graded(
-              await using(await asked(cut, prompt), async (copy) => {
-                const { text } = await greedy(copy, { maxNewTokens, stop: prompt.stop });
-                return text;
-              }),
-              prompt,
-            ).right;
-      outcomes.push({
-        ...{ kl, same, slots, bytes, ms },
-        ...(right !== undefined && { right }),
-        ...(prompt.answerAt && { held: retainedShare(kept, prompt.answerAt) }),
-      });
+    for (const of of answered) {
+      const { prompt, tokens, rows, reference } = of,
+        from = performance.now(),
+        sequence = await asked(cut, prompt);
+      let generates = false;
+      try {
+        const { kl, same } = await using(sequence.fork(), async (copy) => comparedAlong(copy, tokens, rows)),
+          ms = event + performance.now() - from;
+        generates = !same && prompt.answers !== undefined;
+        const outcome: Changed['outcome'] = {
+          ...{ kl, same, slots, bytes, ms },
+          ...(reference.right !== undefined && { right: reference.right }), // the same tokens are the same text
+          ...(prompt.answerAt && { held: retainedShare(kept, prompt.answerAt) }),
+        };
+        outcomes.push(outcome);
+        if (generates) onChanged(of, outcome, sequence);
+      } finally {
+        if (!generates) sequence.destroy();
+      }
     }
     return outcomes;
   });
