@@ -45,10 +45,10 @@ export function covering(t: number): { readonly rows: readonly Row[]; readonly s
   const index = (group: readonly number[], row: readonly (number | undefined)[]): number =>
     group.reduce((at, p) => at * size[p] + row[p]!, 0);
   const wanted = groups.map((group) => {
-    const sets = new Set<number>();
+    const sets = new Uint8Array(group.reduce((all, p) => all * size[p], 1));
     const walk = (row: (number | undefined)[], at: number): void => {
       if (at === group.length) {
-        if (admits(row)) sets.add(index(group, row));
+        if (admits(row)) sets[index(group, row)] = 1;
         return;
       }
       for (let c = 0; c < size[group[at]]; c++) {
@@ -60,10 +60,10 @@ export function covering(t: number): { readonly rows: readonly Row[]; readonly s
     walk(open(), 0);
     return sets;
   });
-  const sets = wanted.reduce((sum, w) => sum + w.size, 0),
+  const sets = wanted.reduce((sum, w) => w.reduce((all, one) => all + one, sum), 0),
     rows: Row[] = [];
   for (const [g, group] of groups.entries()) {
-    for (const first of wanted[g]) {
+    for (let first = wanted[g].indexOf(1); first >= 0; first = wanted[g].indexOf(1, first)) {
       const row = open();
       for (let left = first, i = group.length - 1; i >= 0; left = Math.floor(left / size[group[i]]), i--)
         row[group[i]] = left % size[group[i]];
@@ -74,7 +74,7 @@ export function covering(t: number): { readonly rows: readonly Row[]; readonly s
         .sort((a, b) => a[0] - b[0])
         .map(([, p]) => p);
       for (const p of order) row[p] = best(p, row);
-      groups.forEach((other, o) => wanted[o].delete(index(other, row)));
+      groups.forEach((other, o) => (wanted[o][index(other, row)] = 0));
       rows.push(row as Row);
     }
   }
@@ -94,7 +94,7 @@ export function covering(t: number): { readonly rows: readonly Row[]; readonly s
     for (let i = 0; i < size[place]; i++) {
       const c = (start + i) % size[place];
       row[place] = c;
-      const gain = touched.reduce((sum, g) => sum + Number(wanted[g].has(index(groups[g], row))), 0);
+      const gain = touched.reduce((sum, g) => sum + wanted[g][index(groups[g], row)], 0);
       if (gain > most && admits(row)) {
         choice = c;
         most = gain;

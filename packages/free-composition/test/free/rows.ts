@@ -93,14 +93,23 @@ export function* everyEvent(
     if (moves[state] >= 0) yield* everyEvent([...row, c], moves[state], turn);
 }
 
+/** For every place the states that it leads to, as bits, from each state as a bit: of each choice, and of all of them. */
+const toOf = (moves: readonly number[]): readonly number[] => moves.map((to) => (to < 0 ? 0 : 1 << to));
+const bitsOf = movesOf.map((of) => of.map(toOf)),
+  openBits = classes.map((of) =>
+    of.map(({ moves }) => toOf(moves)).reduce((all, some) => all.map((bits, s) => bits | some[s])),
+  );
+
 /** Returns whether the open places can be completed to a row that types admit. */
 export function admits(row: Partial): boolean {
-  let states = new Set([key('start', false)]);
-  for (const [at, of] of classes.entries()) {
+  let states = 1 << key('start', false);
+  for (const [at, all] of openBits.entries()) {
     const chosen = row[at],
-      moves = chosen === undefined ? of.map((c) => c.moves) : [movesOf[at][chosen]];
-    states = new Set([...states].flatMap((s) => moves.map((m) => m[s]).filter((s) => s >= 0)));
-    if (states.size === 0) return false;
+      bits = chosen === undefined ? all : bitsOf[at][chosen];
+    let next = 0;
+    for (let s = 0; s < bits.length; s++) if ((states >> s) & 1) next |= bits[s];
+    if (next === 0) return false;
+    states = next;
   }
   return true;
 }
