@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { build } from 'esbuild';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { inTurn } from '../../packages/model-testing/src/in-turn.ts';
 import { documentedCommands, hasFlag, namedBy, simpleCommands, sourceOf } from '../lib/commands.mjs';
 import { manifest, onTrial, packageFolders, published } from '../lib/manifests.mjs';
 import { root } from '../lib/process.mjs';
@@ -194,7 +195,10 @@ async function lookUp(words: readonly string[], from: string): Promise<void> {
 }
 
 describe('named, and not run', () => {
-  const found = commands.filter((one) => reasonOf(one) !== undefined);
+  const found = inTurn(
+    commands.filter((one) => reasonOf(one) !== undefined),
+    2,
+  );
   test.each(found.map((one) => [one.text, one.at[0]!, reasonOf(one), one] as const))(
     '%s (%s) %s',
     async (text, _, __, { folder: from }) => {

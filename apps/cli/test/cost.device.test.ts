@@ -54,7 +54,7 @@ describe.skipIf(!gpu)('a plan', () => {
       shape.destroy();
       return [score, select, compact].flatMap(({ dispatches, bytes }) => [dispatches, bytes]);
     };
-    for (const [name, policy] of inTurn(evicting, 6))
+    for (const [name, policy] of inTurn(evicting, 9))
       for (const slots of name === 'adakv' || name === 'fullTa' ? [96, 700] : [96]) {
         // beyond 512 slots sorts take more dispatches
         const budget = Math.max(slots / 2, policy.minSlots(slots, slots / 2)),
@@ -129,7 +129,7 @@ describe.skipIf(!gpu)('a model on the device', () => {
           shape = await shapeCosts(planGpu(), config),
           { dispatches, bytes } = await shape.prefill(n);
         expect(plain).toEqual([dispatches, bytes]);
-        for (const name of process.env.KV_FULL === '1' ? [...MEASURED, ...MORE] : inTurn(MEASURED, 3)) {
+        for (const name of process.env.KV_FULL === '1' ? [...MEASURED, ...MORE] : inTurn(MEASURED, 4)) {
           const policy = parsePolicy(name),
             compiled = compile(policy),
             budget = Math.max(BUDGET, compiled.minSlots(n, BUDGET)),

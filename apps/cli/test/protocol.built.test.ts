@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { fittedHelp } from '../src/help.ts';
 import { branchMeanings, protocolExample, protocolFields, splitIds } from '@kv/evaluation';
 import { writeTinyModel } from '@kv/model-testing';
+import { inTurn } from '@kv/model-testing/in-turn';
 import { hasRedis, startRedis } from '@kv/model-testing/redis';
 import { describe, expect, it } from 'vitest';
 import { withWorker, ON, start } from './built.ts';
@@ -75,7 +76,10 @@ const planned = (ids: readonly string[] = IDS): string => {
   return cwd;
 };
 
-describe('kv protocol on one machine', () => {
+/** One machine alone, or what a queue comes to beside it: steps are processes, and take long. */
+const turn = inTurn(['one machine', 'a queue'], 2);
+
+describe.runIf(turn.includes('one machine'))('kv protocol on one machine', () => {
   it('says how good so few problems are, what a branch means, how a tie was broken, and that seeds repeat', async () => {
     const cwd = planned(),
       { confirm: held, dev } = splitIds(IDS),
@@ -180,7 +184,7 @@ describe('kv protocol on one machine', () => {
 const there = hasRedis();
 if (!there) console.warn('Queue tests are skipped: there is no redis-server (apt-get install redis-server)');
 
-describe.runIf(there)('kv protocol --queue', () => {
+describe.runIf(there && turn.includes('a queue'))('kv protocol --queue', () => {
   it('comes to what one machine comes to, cell by cell and in the ledger', async () => {
     const redis = await startRedis();
     try {

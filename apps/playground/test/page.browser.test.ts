@@ -3,6 +3,7 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { writeEmbeddedGguf } from '@kv/model-testing/embedded-gguf';
+import { inTurn } from '@kv/model-testing/in-turn';
 import { generate, loadModel } from '@kv/models';
 import { parsePolicy } from '@kv/policies';
 import { heldOutBook, needle, NEEDLE_STOP, sentencesOf } from '@kv/tasks';
@@ -390,10 +391,15 @@ describe.skipIf(noBrowser !== undefined && !strict)('the page', () => {
     await page.close();
   });
 
-  test.each([
-    [1280, 900],
-    [390, 844],
-  ])(
+  test.each(
+    inTurn(
+      [
+        [1280, 900],
+        [390, 844],
+      ] as const,
+      2,
+    ),
+  )(
     'in a window of %d x %d the first screen shows texts, maps and answers, and a click its reason near by',
     async (width, height) => {
       const own = await browser.newContext({ viewport: { width, height } }),

@@ -30,7 +30,7 @@ test.skipIf(!gpu)(
   'choices that types admit keep on the device what they keep on the CPU',
   async () => {
     const { rows, sets: pairs } = covering(2),
-      turn = rowsOfTurn(rows, 16),
+      turn = rowsOfTurn(rows, 24),
       wrong: string[] = [],
       count = { sets: 0, ties: 0, tied: 0 };
     for (const [i, row] of turn) {

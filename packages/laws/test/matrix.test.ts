@@ -41,11 +41,11 @@ const fields = [
 ];
 
 /**
- * Mutants whose whole row is looked at this time: all of them with KV_FULL=1, else the quarter that KV_TURN chooses. Of the
+ * Mutants whose whole row is looked at this time: all of them with KV_FULL=1, else the eighth that KV_TURN chooses. Of the
  * others their own law is looked at, which must catch them.
  */
 const rowsOfTurn = (laws: readonly string[]): readonly string[] =>
-  process.env['KV_FULL'] === '1' ? laws : laws.filter((_, i) => i % 4 === Number(process.env['KV_TURN'] || 0) % 4);
+  process.env['KV_FULL'] === '1' ? laws : laws.filter((_, i) => i % 8 === Number(process.env['KV_TURN'] || 0) % 8);
 
 /** Rows are mutants, columns laws; `x` where the law catches the mutant. */
 function table(kind: string, laws: readonly string[], caught: ReadonlyMap<string, readonly string[]>): string {
