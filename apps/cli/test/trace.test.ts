@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { writeTinyModel } from '@kv/model-testing';
@@ -45,8 +45,9 @@ test('scores, masks and kept sets go to a file, and a token is told why it left'
 });
 test('a text that stands several times is told of where it stands last', async () => {
   const { stdout } = await trace('--policy', 'streaming(sinks=2)', '--budget', '12', '--why', 'of', '--detail');
-  const [, first, last] =
-    /^"of" stands 2 times, from the positions (\d+), (\d+) on; this is the last/.exec(stdout) ?? [];
+  const [, first, last, told] =
+    /^"of" stands 2 times, from the positions (\d+), (\d+) on; this is position (\d+), name/.exec(stdout) ?? [];
+  expect(told).toBe(last);
   expect(Number(first)).toBeLessThan(Number(last));
   expect(stdout).toContain(`\nPosition ${last}, `);
   expect(stdout).not.toContain(`\nPosition ${first}, `);
@@ -55,6 +56,21 @@ test('kv run prints the same after its text', async () => {
   const args = ['--policy', 'streaming(sinks=2)', '--budget', '12', '--why', '5'],
     { stdout } = await kv(['run', '--model', model, '--prompt', PROMPT, '--max-new-tokens', '3', ...args], { cwd });
   expect(stdout).toContain((await trace(...args)).stdout);
+});
+test('kv run tells of where a text stands last in what an eviction saw, of a document too', async () => {
+  const code = 'The secret code is: XK7M9P2Q. The secret code is:',
+    ways = [
+      ['--prompt', code, '--max-new-tokens', '9'],
+      ['--document', 'code.txt', '--question', ' The secret code is:', '--max-new-tokens', '9'],
+    ];
+  writeFileSync(join(cwd, 'code.txt'), code);
+  for (const way of ways) {
+    const { stdout, stderr } = await kv(['run', ...way, '--policy', 'taFast', '--budget', '75%', '--why', 'XK7M9P2Q'], {
+      cwd,
+    });
+    if (way[0] === '--prompt') expect(stdout, stderr).toMatch(/^"XK7M9P2Q" stands 2 times, .* this is position \d+, /m);
+    expect(stdout, stderr).toMatch(/^" ?XK7M9P2Q": \d tokens, positions \d+ to \d+, gone from 0 of \d+ places/m);
+  }
 });
 test.each(['streaming(sinks=2)', 'snapkv(window=4) | caote | topK'])(
   '%s: what is protected is named',

@@ -123,8 +123,8 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
   if (options.logits !== undefined && !options.json)
     throw new KvError('--logits', 'expected --json too, got a run that prints text');
   expectDrawn(options);
-  if (options.why && (options.json || options.document !== undefined || options.loadCache !== undefined))
-    throw new KvError('--why', 'expected a run over a prompt that prints text, got --json or a document');
+  if (options.why && (options.json || options.loadCache !== undefined))
+    throw new KvError('--why', 'expected a run that prints text and evicts, got --json or a saved cache');
   if (options.detail && !options.why) throw new KvError('--detail', 'expected --why too, got none');
   if (options.chat && options.raw) throw new KvError('--raw', 'expected --raw or --chat, got both');
   if (options.constants !== undefined && !options.certify)
@@ -174,6 +174,8 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
       ...drawing,
       ...(schema !== undefined && { grammar: await answerGrammar(model, { kind: 'schema', schema }) }),
     };
+    const explained = (asked: string, ids: readonly number[]): string =>
+      whyText(asked, recorded?.events ?? [], ids, model, options.detail);
     if (!read)
       return answerQuestions(
         model,
@@ -181,6 +183,7 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
           ...{ decoding, ...keeping, cache: options.cache, document, loadCache, saveCache, questions },
           named: command.getOptionValueSource('policy') === 'cli',
           json: options.json,
+          why: (ids) => options.why?.map((asked) => explained(asked, ids)).join('') ?? '',
         },
         terminal,
       );
@@ -212,8 +215,7 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
       stdout.write(`\n${options.certify ? certificateLines(report.certificates as Certificates) : ''}`);
       const { tokens } = await generation,
         all = [...ids, ...tokens];
-      for (const asked of options.why ?? [])
-        stdout.write(whyText(asked, recorded?.events ?? [], all, model, options.detail));
+      for (const asked of options.why ?? []) stdout.write(explained(asked, all));
       terminal.stderr.write(
         `${notesText(report.notes)}${schema === undefined ? '' : unfinishedLine(report)}${keptLine(report, { read: ids.length, every, share: isShare(options.budget) ? options.budget : undefined })}\n${remarks(await generation, model.tokenizer.decode(ids), model, { model: options.model, raw: options.raw === true })}`,
       );

@@ -28,6 +28,8 @@ interface QuestionOptions {
   readonly block?: number | undefined;
   readonly json?: true | undefined;
   readonly decoding: DecodeOptions;
+  /** Says of the document's ids why what was asked for left the cache, or nothing. */
+  why(ids: readonly number[]): string;
 }
 
 /** Prefills a document once, evicts once, and answers every question on a copy of the resulting cache. */
@@ -56,6 +58,7 @@ export async function answerQuestions(
       answers.push({ question, ...answer });
     }
     if (signal.aborted) return;
+    stdout.write(options.why(base.progress.text.ids));
     const { counts, ...held } = heldBy(base, by);
     if (json) stdout.write(`${JSON.stringify({ answers, ...held, ...(isShare(limit) && { share: limit }) })}\n`);
     else

@@ -31,7 +31,7 @@ function named(asked: string, tokens: TokenText): Named {
 
 /**
  * Explains in one line why the target of `--why` is, or is no longer, in the cache; for a text that occurs several
- * times, the last. `detail`: adds the reasons for every token in some layers and KV heads, a line each.
+ * times, the last that an eviction saw. `detail`: adds the reasons for every token in some layers and KV heads, a line each.
  */
 export function whyText(
   asked: string,
@@ -42,18 +42,21 @@ export function whyText(
 ): string {
   const tokens = new TokenText(tokenizer);
   for (const id of ids) tokens.push(id);
-  const { times, places } = named(asked, tokens),
-    last = places[places.length - 1],
+  const { times, places } = named(asked, tokens);
+  if (events.length === 0) return 'Nothing was evicted.\n';
+  const fatesOf = (place: readonly number[]): readonly TokenFates[] =>
+    place.map((position) => ({
+      position,
+      token: tokens.text.slice(...tokens.offsets[position]),
+      of: fates(events, position, cacheForm),
+    }));
+  const all =
+      places.map(fatesOf).findLast((place) => place.some(({ of }) => of.some(({ why }) => why !== undefined))) ??
+      fatesOf(places[places.length - 1]),
     several =
       times > 1
-        ? `${JSON.stringify(asked)} stands ${times} times, from the positions ${places.map(([first]) => first).join(', ')}${times > SHOWN ? ' and before' : ''} on; this is the last, name a position for another.\n`
+        ? `${JSON.stringify(asked)} stands ${times} times, from the positions ${places.map(([first]) => first).join(', ')}${times > SHOWN ? ' and before' : ''} on; this is position ${all[0].position}, name a position for another.\n`
         : '';
-  if (events.length === 0) return 'Nothing was evicted.\n';
-  const all = last.map((position) => ({
-    position,
-    token: tokens.text.slice(...tokens.offsets[position]),
-    of: fates(events, position, cacheForm),
-  }));
   return `${several}${summary(all)}\n${detail ? all.map(tokenLines).join('') : ''}`;
 }
 
