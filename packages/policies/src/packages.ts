@@ -20,6 +20,7 @@ export * as '@kv/scorers-knorm' from '@kv/scorers-knorm';
 export * as '@kv/scorers-random' from '@kv/scorers-random';
 export * as '@kv/scorers-rarity' from '@kv/scorers-rarity';
 export * as '@kv/scorers-reconstruction' from '@kv/scorers-reconstruction';
+export * as '@kv/scorers-recurrence' from '@kv/scorers-recurrence';
 export * as '@kv/scorers-retrieval' from '@kv/scorers-retrieval';
 export * as '@kv/scorers-sponsorship' from '@kv/scorers-sponsorship';
 export * as '@kv/scorers-triattention' from '@kv/scorers-triattention';

@@ -18,6 +18,7 @@ export * from '@kv/scorers-knorm';
 export * from '@kv/scorers-random';
 export * from '@kv/scorers-rarity';
 export * from '@kv/scorers-reconstruction';
+export * from '@kv/scorers-recurrence';
 export * from '@kv/scorers-retrieval';
 export * from '@kv/scorers-sponsorship';
 export * from '@kv/scorers-triattention';
