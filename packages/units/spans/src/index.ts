@@ -1,0 +1,1 @@
+export { spans } from './spans.ts';
