@@ -167,6 +167,7 @@ export const PIECES: readonly string[] = [
   'phases',
   'promptPart',
   'recurrence',
+  'secondScore',
   'spans',
   'embedding',
   'learnRank',

@@ -1,1 +1,2 @@
+export { secondScore } from './second-score.ts';
 export { spans } from './spans.ts';

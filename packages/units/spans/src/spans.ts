@@ -35,6 +35,9 @@ function behind({ text: told, offsets }: Tokens, delimiter: string, length: numb
   return found;
 }
 
+/** Option: how scores of slots become one of their unit. */
+export const score = oneOf(['mean', 'max', 'sum'], 'mean', "What of its slots' scores is a unit's.");
+
 interface Cuts {
   readonly at: string | readonly number[];
   readonly delimiter: string;
@@ -71,7 +74,7 @@ export const spans = unit(
     options: {
       at,
       delimiter: text('', 'a text of the prompt', 'A span ends with it, as an example does with a blank line.'),
-      score: oneOf(['mean', 'max', 'sum'], 'mean', "What of its slots' scores is a span's."),
+      score,
       shared: flag(false, 'One score a span for the whole layer, so that its heads keep the same spans.'),
     },
     check: (o) => o.at.length > 0 && o.delimiter !== '' && 'expected `at` or `delimiter`, got both',
