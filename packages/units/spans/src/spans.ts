@@ -22,8 +22,8 @@ const at: Option<string | readonly number[]> = text(
   (x) => readPlaces(x)?.join(' '),
 );
 
-/** Returns the first token behind each occurrence of the delimiter. */
-function behind({ text: told, offsets }: Tokens, delimiter: string, length: number): readonly number[] {
+/** Returns the first token after each occurrence of the delimiter. */
+function startsAfter({ text: told, offsets }: Tokens, delimiter: string, length: number): readonly number[] {
   const found: number[] = [];
   let token = 0;
   for (let from = told.indexOf(delimiter); from >= 0; ) {
@@ -47,7 +47,7 @@ function spanOf(read: Tokens | undefined, { length, promptLength }: LayerContext
   const told = Math.min(length, read?.offsets.length ?? 0),
     starts =
       o.delimiter !== ''
-        ? behind(read!, o.delimiter, told)
+        ? startsAfter(read!, o.delimiter, told)
         : o.at.length > 0
           ? readPlaces(o.at)!
           : turnsOf(read!, told).map(({ start }) => start),
@@ -63,7 +63,7 @@ function spanOf(read: Tokens | undefined, { length, promptLength }: LayerContext
  *
  * @remarks Fair eviction of arXiv:2510.00231v2 (instructions, system and user turns lose alike), and the shots of
  * ShotKV, arXiv:2502.01941. A turn begins at a special token that the name of a role follows, so that no ordinary text
- * can begin one. Text behind the prompt is a span of its own. A delimiter belongs to the span that it ends. Scores
+ * can begin one. Text after the prompt is a span of its own. A delimiter belongs to the span that it ends. Scores
  * `[rows, n]` to unit scores `[1 | rows, spans]`. O(rows n).
  */
 export const spans = unit(
