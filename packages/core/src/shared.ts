@@ -19,6 +19,8 @@ export { windowSignal } from './host/host-signals.ts';
 export { mulberry } from './tensor/random.ts';
 export { range } from './tensor/range.ts';
 export { placeInUnit } from './tensor/place-in-unit.ts';
+export { turnsOf } from './text/turns.ts';
+export type { Turn } from './text/turns.ts';
 export { uniformHash } from './tensor/uniform-hash.ts';
 export { blockAttention, causalAttention, causalDot, overWindow, softmaxWithSinks } from './piece/window-blocks.ts';
 export type { WindowBlock } from './piece/window-blocks.ts';

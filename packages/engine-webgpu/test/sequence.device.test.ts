@@ -53,6 +53,10 @@ const small: Readonly<Record<string, Readonly<Record<string, number>>>> = {
   questionAttention: { question: 6 },
   dropkv: { window: 6 },
   entropyChunkkv: { size: 4, low: 2, window: 8 },
+  lazyEviction: { recent: 4, every: 3 },
+  phases: { window: 8, each: 4, recent: 2 },
+  recurrence: { recent: 4 },
+  shotkv: { window: 4, every: 3, share: 0.9 }, // so that both events while decoding evict
 };
 /** Policies not compared: keys of one token, generated again, score the same; or the policy needs a sidecar file. */
 const NOT = [

@@ -8,7 +8,7 @@ import { byEviction, chunkMass, leverage, noncausalAttention } from '@kv/scorers
 import { expectedAttention } from '@kv/scorers-expected-attention';
 import { cur, keydiff, lagkv } from '@kv/scorers-keys';
 import { heavyChannelProducts, pageBounds } from '@kv/scorers-retrieval';
-import { worstCaseAttention, groupMaxAttention, redundancy } from '@kv/scorers-window';
+import { future, groupMaxAttention, phases, redundancy, worstCaseAttention } from '@kv/scorers-window';
 import { topK } from '@kv/selectors-top-k';
 import { wholeUnits } from '@kv/selectors-whole-units';
 import { twoStageScores, outputShare } from '@kv/transforms-critical';
@@ -36,6 +36,8 @@ const pieces: readonly (readonly [piece: Piece<any, any>, tolerance?: number])[]
   [groupMaxAttention({ window: 2, kernel: 3 }), 1e-4],
   [redundancy(), 1e-4],
   [worstCaseAttention({ window: 2, kernel: 3 }), 1e-4],
+  [future(worstCaseAttention({ window: 2, kernel: 3 })), 1e-4],
+  [phases({ window: 4, each: 2, recent: 1 }), 1e-4],
   [cakeScores({ window: 3, gamma: 5 }), 1e-4],
   [pageBounds({ page: 3 }), 1e-4],
   [heavyChannelProducts({ channels: 2, window: 3 }), 1e-4],

@@ -3,6 +3,7 @@ export * from '@kv/allocators-ada-kv';
 export * from '@kv/allocators-fixed';
 export * from '@kv/allocators-mass';
 export * from '@kv/allocators-across-layers';
+export * from '@kv/allocators-prompt-part';
 export * from '@kv/allocators-protected-partition';
 export * from '@kv/allocators-pyramidal';
 export * from '@kv/allocators-schedules';
@@ -18,6 +19,7 @@ export * from '@kv/scorers-knorm';
 export * from '@kv/scorers-random';
 export * from '@kv/scorers-rarity';
 export * from '@kv/scorers-reconstruction';
+export * from '@kv/scorers-recurrence';
 export * from '@kv/scorers-retrieval';
 export * from '@kv/scorers-sponsorship';
 export * from '@kv/scorers-triattention';
@@ -33,6 +35,7 @@ export * from '@kv/selectors-whole-units';
 export * from '@kv/transforms-critical';
 export * from '@kv/transforms-merging';
 export * from '@kv/units-chunks';
+export * from '@kv/units-spans';
 export * from '@kv/units-trunks';
 
 // `@kv/selectors-cis` has a helper of this name

@@ -1,21 +1,14 @@
-import { entries, KvError, lookUp } from '@kv/core';
+import { entries, KvError } from '@kv/core';
 import { apply } from '@kv/cpu';
 import type { Piece } from '@kv/core';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { catalogue, parsePolicy } from '../src/index.ts';
+import { catalogue } from '../src/index.ts';
+import { madeBy } from './inside.ts';
 
-const scorer = lookUp(catalogue, 'knorm')() as Piece,
-  INSIDE = {
-    nothing: [],
-    scorer: [scorer],
-    scorers: [scorer, scorer],
-    terms: [[0.5, scorer]],
-    policy: [parsePolicy('knorm | topK')],
-  };
 /** Pieces of every kind, and the methods. */
 const pieces = entries(catalogue)
-  .map(({ factory }) => factory(...INSIDE[factory.description.takes]) as Piece)
+  .map(({ factory }) => madeBy(factory) as Piece)
   .filter((made) => 'atoms' in made);
 
 const size = fc.integer({ min: 1, max: 4 }),

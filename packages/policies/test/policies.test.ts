@@ -112,6 +112,7 @@ test('what costs a pass is what reads attention', () => {
       'dropkv',
       'compactor',
       'outstandingSentences',
+      'phases',
       'leverage',
       'rkv',
       'quest',

@@ -1,22 +1,12 @@
 import { inspect } from 'node:util';
-import { compose, entries, id, lookUp } from '@kv/core';
-import type { AnyFactory, Piece } from '@kv/core';
+import { compose, entries, id } from '@kv/core';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { catalogue, parsePolicy, policyNames } from '../src/index.ts';
+import { madeBy } from './inside.ts';
 
-const scorer = lookUp(catalogue, 'knorm')() as Piece;
-const INSIDE: Readonly<Record<AnyFactory['description']['takes'], readonly unknown[]>> = {
-  nothing: [],
-  scorer: [scorer],
-  scorers: [scorer, scorer],
-  terms: [[0.5, scorer]],
-  policy: [parsePolicy('knorm | topK')],
-};
 /** One result of every factory in the catalogue: pieces, methods, detectors, rankers. */
-const made = entries(catalogue).map(
-  ({ factory }) => factory(...INSIDE[factory.description.takes]) as { readonly label: string },
-);
+const made = entries(catalogue).map(({ factory }) => madeBy(factory) as { readonly label: string });
 
 test('everything that is made prints as its label, in text and in the console', () => {
   expect(made.length).toBeGreaterThan(100);

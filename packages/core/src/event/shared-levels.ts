@@ -20,7 +20,7 @@ export function sharedLevels(steps: readonly Step[]): readonly Step[] {
   for (const step of steps) {
     if (step.kind === 'selector') selector = step;
     if (selector && step.kind === 'allocator') {
-      if (step.choosesBudget || step.approximate || step.forces || step.plan)
+      if (step.choosesBudget || step.approximate || step.forces || step.beforeSelector || step.plan)
         throw new KvError(
           'compose',
           `'${step.name}' shares no sum of slots out, expected it before '${selector.name}', or an allocator such as adaKV`,

@@ -181,6 +181,8 @@ export interface Step extends AtomBase {
   readonly approximate?: boolean;
   /** An allocator that leaves budgets unchanged, and forces or bans slots within them. */
   readonly forces?: boolean;
+  /** An allocator that shares no levels out, and so may not stand after a selector. */
+  readonly beforeSelector?: boolean;
   /** Maps budgets to budgets on the host, for allocators that need no scores. */
   plan?(plan: BudgetPlan): BudgetPlan;
 }

@@ -123,6 +123,8 @@ export interface PieceDeclaration<O extends Options, S extends readonly AnySigna
   readonly choosesBudget?: boolean;
   /** An allocator whose sum only approximates what was asked for, as in its paper. @defaultValue false */
   readonly approximate?: boolean;
+  /** An allocator that shares no levels out, and so may not stand after a selector. @defaultValue false */
+  readonly beforeSelector?: boolean;
   /** Returns the shares of the kept slots at each level, for demotions that know them before the event. */
   readonly shares?: (options: ResolvedOptions<O>) => LevelShares;
   /** Further hooks that are added to the policy. */

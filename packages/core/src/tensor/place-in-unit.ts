@@ -1,8 +1,9 @@
 import { kernel } from './kernel.ts';
+import { range } from './range.ts';
 
 /**
  * Rank of every slot among the slots of its unit, 0 = highest score, ties to the lower slot. Units are contiguous:
- * O(size) per slot.
+ * O(log size) per slot on the CPU, O(size) on WebGPU.
  */
 export const placeInUnit = kernel({
   id: 'place-in-unit',
@@ -26,15 +27,14 @@ fn run(index: u32) {
     const [rows = 0, n = 0] = scores.shape,
       groups = unitOf.shape[0],
       s = scores.data;
-    for (let row = 0; row < rows; row++)
-      for (let here = 0; here < lengths[row]; here++) {
-        const base = row * n,
-          unit = (i: number): number => unitOf.data[Math.floor((row * groups) / rows) * n + i];
-        let place = 0;
-        for (let i = here - 1; i >= 0 && unit(i) === unit(here); i--) if (s[base + i] >= s[base + here]) place++;
-        for (let i = here + 1; i < lengths[row] && unit(i) === unit(here); i++)
-          if (s[base + i] > s[base + here]) place++;
-        out[base + here] = place;
+    for (let row = 0; row < rows; row++) {
+      const base = row * n,
+        first = Math.floor((row * groups) / rows) * n;
+      for (let from = 0, to = 0; from < lengths[row]; from = to) {
+        while (to < lengths[row] && unitOf.data[first + to] === unitOf.data[first + from]) to++;
+        const order = range(base + from, to - from).sort((a, b) => s[b] - s[a] || a - b);
+        for (let place = 0; place < order.length; place++) out[order[place]] = place;
       }
+    }
   },
 });

@@ -1,5 +1,7 @@
 import {
+  cadence,
   compose,
+  count,
   id,
   mandatory,
   maybe,
@@ -15,6 +17,7 @@ import {
 import { h2o, snapkv, streaming, tova } from '@kv/scorers-attention';
 import { caote, fastCaote } from '@kv/scorers-caote';
 import { byEviction, leverage, noncausalAttention } from '@kv/scorers-compactor';
+import { recurrence } from '@kv/scorers-recurrence';
 import { futureQueryScores } from '@kv/scorers-triattention';
 import { groupMaxAttention, questionAttention, redundancy } from '@kv/scorers-window';
 import { diversity } from '@kv/selectors-diversity';
@@ -209,6 +212,17 @@ export const h2oJoint = method(
     options: h2o.options,
   },
   (o) => compose(h2o(o), jointEviction()),
+);
+
+/** LazyEviction: the slots that are likely to be looked at again, chosen every W tokens; the last W stay. */
+export const lazyEviction = method(
+  'lazyEviction',
+  {
+    source: recurrence,
+    says: 'While it reasons: what is likely to be looked at again, every W tokens.',
+    options: { ...recurrence.options, every: count(32, 'tokens', 'An event every N generated tokens.') },
+  },
+  ({ every, ...o }) => compose(recurrence(o), topK(), cadence({ every })),
 );
 
 /** SnapKV; folds the value of every evicted slot into the kept slot with the nearest key. */

@@ -1,5 +1,6 @@
-import { cadence, compose, mandatory, method, oneOf, perModel, weighted, withDefault } from '@kv/core';
+import { cadence, compose, count, mandatory, method, oneOf, perModel, weighted, withDefault } from '@kv/core';
 import type { ResolvedOptions } from '@kv/core';
+import { promptPart } from '@kv/allocators-prompt-part';
 import { atLeast } from '@kv/allocators-threshold';
 import { snapkv } from '@kv/scorers-attention';
 import { leverage } from '@kv/scorers-compactor';
@@ -8,6 +9,7 @@ import { branchDissolution } from '@kv/selectors-branch-dissolution';
 import { topK } from '@kv/selectors-top-k';
 import { wholeUnits } from '@kv/selectors-whole-units';
 import { chunks, entropyGate } from '@kv/units-chunks';
+import { spans } from '@kv/units-spans';
 import { breath, clipToRange, crystallization, saliency, sentences, trunks } from '@kv/units-trunks';
 import { standardised } from './common.ts';
 
@@ -31,6 +33,33 @@ export const entropyChunkkv = method(
     options: { ...entropyGate.options, ...snapkv.options },
   },
   ({ size, low, ...o }) => compose(snapkv(o), entropyGate({ size, low }), topK()),
+);
+
+/**
+ * ShotKV: examples stay or go as wholes, chosen once after the prompt; what is generated is evicted within a budget of
+ * its own.
+ */
+export const shotkv = method(
+  'shotkv',
+  {
+    source: promptPart,
+    says: 'Whole examples of the prompt, and a budget of its own for what is generated.',
+    options: {
+      window: withDefault(snapkv.options.window, 16),
+      delimiter: withDefault(spans.options.delimiter, '\n\n'),
+      score: withDefault(spans.options.score, 'sum'),
+      share: promptPart.options.share,
+      every: count(64, 'tokens', 'An event every N generated tokens.'),
+    },
+  },
+  ({ window, delimiter, score, share, every }) =>
+    compose(
+      snapkv({ window, kernel: 1 }),
+      spans({ delimiter, score }),
+      promptPart({ share }),
+      wholeUnits({ last: 'fill' }),
+      cadence({ every }),
+    ),
 );
 
 /**

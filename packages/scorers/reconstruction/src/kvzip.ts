@@ -47,7 +47,7 @@ export const kvzip = weightScorer(
     ends: ({ sinks: first }) => ({ first }),
   },
   ({ ops, at, attention, outputNorms: added, positions: p }, { sinks }) => ({
-    scores: ops.groupRows('max', added ? ops.mul(attention, added) : attention, at.kvHeads),
+    scores: ops.reduceRows('max', added ? ops.mul(attention, added) : attention, at.kvHeads),
     forced: ops.less(p, sinks),
   }),
 );

@@ -29,7 +29,7 @@ export const rereadingAttention = weightScorer(
   },
   (ctx) => {
     const { ops, at, attention } = ctx;
-    const each = ops.groupRows('mean', attention, at.kvHeads);
+    const each = ops.reduceRows('mean', attention, at.kvHeads);
     return ops.add(each, layerMean(ctx, each));
   },
 );

@@ -102,3 +102,12 @@ export const finchOracle = (
   const before = rows.map((_, i) => positions.filter((p) => p < length - rows.length + i).length);
   return positions.map((_, j) => average(rows.map((row, i) => row[j] * before[i])));
 };
+
+/** The newest `each` rows of every phase, mean by slot, and of these the largest: rows oldest first. */
+export function phasesOracle(rows: readonly (readonly number[])[], phases: readonly string[], each: number): number[] {
+  const means = [...new Set(phases)].map((phase) => {
+    const own = rows.filter((_, i) => phases[i] === phase).slice(-each);
+    return rows[0].map((_, j) => average(own.map((row) => row[j])));
+  });
+  return rows[0].map((_, j) => Math.max(...means.map((mean) => mean[j])));
+}

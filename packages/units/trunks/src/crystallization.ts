@@ -1,4 +1,4 @@
-import { KvError, number, unitTransform } from '@kv/core';
+import { KvError, number, oneOf, unitTransform } from '@kv/core';
 import type { StepContext, Tensor, WithUnits } from '@kv/core';
 import { coAttention } from './co-attention.ts';
 import type { CoAttention } from './edges.ts';
@@ -64,7 +64,8 @@ export const unitLogMinMax = unitTransform(
 );
 
 /**
- * Crystal score: max(D, α M), so that a unit survives by its place in the graph or by its own content.
+ * Crystal score: max(D, α M), so that a unit survives by its place in the graph or by its own content. With `join`
+ * 'mean' it is (D + α M) / 2, where it needs both.
  *
  * @remarks CrystalCache, eq. 28 and 29: D as in `centrality`, M as in `unitLogMinMax`. Unit scores `[rows, units]`.
  */
@@ -73,8 +74,16 @@ export const crystallization = unitTransform(
   {
     source: 'CrystalCache, eq. 29',
     says: 'A unit survives by its place in the graph of co-attention or by its own content.',
-    options: { alpha },
+    options: {
+      alpha,
+      join: oneOf(['max', 'mean'], 'max', 'The larger of the two, or their mean, to compare it with.'),
+    },
     needs: [coAttention],
   },
-  (ctx, o) => ctx.ops.max(ctx.ops.mul(relief(ctx), o.alpha), structure('crystallization', ctx)),
+  (ctx, { alpha: weight, join }) => {
+    const { ops } = ctx,
+      content = ops.mul(relief(ctx), weight),
+      place = structure('crystallization', ctx);
+    return join === 'max' ? ops.max(content, place) : ops.div(ops.add(content, place), 2);
+  },
 );

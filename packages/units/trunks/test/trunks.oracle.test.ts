@@ -5,7 +5,16 @@ import { compose } from '@kv/core';
 import { apply, cpu } from '@kv/cpu';
 import { compile, emptyDraft, runSteps } from '@kv/core/engine';
 import type { Piece, DraftSelection } from '@kv/core';
-import { centrality, coAttention, collector, coverage, saliency, unitLogMinMax, trunks } from '../src/index.ts';
+import {
+  centrality,
+  coAttention,
+  collector,
+  coverage,
+  crystallization,
+  saliency,
+  unitLogMinMax,
+  trunks,
+} from '../src/index.ts';
 import { branchDissolution } from '@kv/selectors-branch-dissolution';
 import { asSignal, noise, randomEdges, randomTokens, sentencesOf } from './given.ts';
 import { centralityOracle, edgesOracle, trunksOracle } from './trunks.oracle.ts';
@@ -123,6 +132,15 @@ test('trunks, their scores and their centrality agree with the oracles', () => {
       numbers(
         draftOf(compose(trunks({ merge, maxSize }), unitLogMinMax()), n, tokens, edges, scores).unitScores,
       ).forEach((x, u) => expect(x).toBeCloseTo((heights[u] - low) / (span + 1e-8), 3));
+      for (const join of ['max', 'mean'] as const)
+        numbers(
+          draftOf(compose(trunks({ merge, maxSize }), crystallization({ alpha: 0.7, join })), n, tokens, edges, scores)
+            .unitScores,
+        ).forEach((x, u) => {
+          const content = (0.7 * (heights[u] - low)) / (span + 1e-8),
+            place = centralityOracle(split, edges)[u];
+          expect(x).toBeCloseTo(join === 'max' ? Math.max(content, place) : (content + place) / 2, 3);
+        });
     }),
     { numRuns: 80 },
   );

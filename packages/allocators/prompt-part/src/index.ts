@@ -1,0 +1,1 @@
+export { promptPart } from './prompt-part.ts';

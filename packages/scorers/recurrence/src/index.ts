@@ -1,0 +1,1 @@
+export { recurrence } from './recurrence.ts';

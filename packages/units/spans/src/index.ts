@@ -1,0 +1,2 @@
+export { secondScore } from './second-score.ts';
+export { spans } from './spans.ts';
