@@ -115,6 +115,8 @@ export class SlotCounts {
       layers,
       ...heads,
       ...(attention.scale !== 1 / Math.sqrt(heads.headDim) && { scale: attention.scale }),
+      ...(attention.softcap !== undefined && { softcap: attention.softcap }),
+      ...(this.#windowOf(layer) < Infinity && { window: this.#windowOf(layer) }),
       ...(sinks && { learnedSinks: sinks }),
       step: decoded + ahead,
       promptLength,
