@@ -109,22 +109,21 @@ export const fit = onCompact(
       { scale = 1 / Math.sqrt(d), softcap: cap = 0, window = 0 } = at;
     const logits = ops.kernel(referenceLogits, { q, k, p, b: before }, { scale, cap, window, first: at.length - w });
     const reference = referenceOf(ctx, logits, ops.mark(kept, before), w),
-      { e, y, sink, stays } = reference;
+      { e, sink, stays } = reference;
     /** Weights from exponentials, `[H w, n]`. */
     const weights = (of: Tensor): Tensor => ops.div(of, ops.max(ops.add(ops.sum(of), sink), 1e-30));
     const b = mass ? masses(reference, ridge, bound) : ops.fill(stays, 1);
     const beta = ops.log(b);
-    if (!refits) return { biases: ops.add(before, beta) };
     const x = weights(ops.mul(reference.kept, b));
     const outputs = ops.matmul(weights(e), v);
     const missing = ops.sub(outputs, ops.matmul(x, v));
-    const change = smallestChange(reference, x, missing, ridge);
+    const change = refits ? smallestChange(reference, x, missing, ridge) : ops.fill(v, 0);
     const left = ops.sub(missing, ops.matmul(x, change));
     const plain = ops.sub(outputs, ops.matmul(weights(reference.kept), v));
     const better = ops.atLeast(squaresOf(ops, plain, G), squaresOf(ops, left, G)); // [G, 1]
     return {
-      values: ops.add(v, ops.where(better, change, 0)),
       ...(mass && { biases: ops.add(before, ops.where(better, beta, 0)) }),
+      ...(refits && { values: ops.add(v, ops.where(better, change, 0)) }),
     };
   },
 );
