@@ -1,29 +1,23 @@
-import { biases, count, flag, keys, KvError, number, onCompact, positions, queries, values } from '@kv/core';
+import { biases, count, flag, keys, number, onCompact, positions, queries, values } from '@kv/core';
 import type { LayerContext, Ops, Tensor } from '@kv/core';
-import { dualEquations, referenceLogits, solved, spread, UNSEEN } from './kernels.ts';
+import { dualEquations, intoSlots, referenceLogits, solved, spread, UNSEEN } from './kernels.ts';
 
 /** What the reference queries see of all slots and of the kept ones. */
 interface Reference {
   readonly ops: Ops;
-  /** e^(logit - the query's largest), `[H w, n]`. */
+  /** e^(logit - the query's largest) of kept slots, `[H w, t]`. */
   readonly e: Tensor;
-  /** The same of kept slots, 0 for others. */
-  readonly kept: Tensor;
   /** Σ e over all slots: the mass of a query, `[H w, 1]`. */
   readonly y: Tensor;
-  /** e^(sink - the query's largest), 0 without sinks, `[H w, 1]`. */
-  readonly sink: Tensor | 0;
-  /** 1 for kept slots, `[G, n]`. */
-  readonly stays: Tensor;
+  /** A number of each kept slot, `[G, t]`. */
+  readonly like: Tensor;
 }
 
-/** Xᵀ (X Xᵀ + λ)⁻¹ r: the smallest change of the kept slots' numbers that gives x's queries what is missing, `[G, n, c]`. */
-const smallestChange = ({ ops, stays }: Reference, x: Tensor, r: Tensor, ridge: number): Tensor =>
-  ops.kernel(spread, {
-    x,
-    stays,
-    alpha: ops.kernel(solved, { a: ops.kernel(dualEquations, { x, stays, r }) }, { ridge }),
-  });
+/** Xᵀ (X Xᵀ + λ)⁻¹ r: the smallest change of the kept slots' numbers that gives x's queries what is missing, `[G, t, c]`. */
+function smallestChange({ ops, like }: Reference, x: Tensor, r: Tensor, ridge: number): Tensor {
+  const a = ops.kernel(dualEquations, { x, r }, { heads: like.shape[0] });
+  return ops.kernel(spread, { x, alpha: ops.kernel(solved, { a }, { ridge }), like });
+}
 
 /** Σ x² over each row, and over the rows of each KV head, `[G, 1]`. */
 const squaresOf = (ops: Ops, x: Tensor, G: number): Tensor => ops.groupRows('sum', ops.sum(ops.mul(x, x)), G);
@@ -32,47 +26,41 @@ const squaresOf = (ops: Ops, x: Tensor, G: number): Tensor => ops.groupRows('sum
 const STEPS = 2;
 
 /**
- * B >= 0 that minimises |E B - y|² within [e^-bound, e^bound]: how many slots each kept slot stands for, `[G, n]`; 1 in a
+ * B >= 0 that minimises |E B - y|² within [e^-bound, e^bound]: how many slots each kept slot stands for, `[G, t]`; 1 in a
  * head where that is no better.
  */
 function masses(reference: Reference, ridge: number, bound: number): Tensor {
-  const { ops, kept, y, stays } = reference,
-    [G = 1] = stays.shape,
-    error = (b: Tensor): Tensor => ops.sub(ops.sum(ops.mul(kept, b)), y),
-    squares = (b: Tensor): Tensor => squaresOf(ops, error(b), G),
+  const { ops, e, y, like } = reference,
+    [G = 1] = like.shape,
+    error = (b: Tensor): Tensor => ops.sub(ops.sum(ops.mul(e, b)), y),
     within = (b: Tensor): Tensor => ops.max(ops.min(b, Math.exp(bound)), Math.exp(-bound)),
-    one = ops.fill(stays, 1),
-    missing = ops.mul(error(one), -1),
-    change = ops.reduce('sum', smallestChange(reference, kept, missing, ridge), 'channels');
+    one = ops.fill(like, 1),
+    plain = error(one);
+  const change = ops.reduce('sum', smallestChange(reference, e, ops.mul(plain, -1), ridge), 'channels');
   // no eigenvalue of EᵀE is above its largest row sum
-  const steepest = ops.reduce('max', ops.groupRows('sum', ops.mul(kept, ops.sum(kept)), G), 'slots');
+  const steepest = ops.max(ops.reduce('max', ops.groupRows('sum', ops.mul(e, ops.sum(e)), G), 'slots'), 1e-30);
   let b = within(ops.add(one, change));
-  for (let step = 0; step < STEPS; step++) {
-    const gradient = ops.groupRows('sum', ops.mul(kept, error(b)), G);
-    b = within(ops.sub(b, ops.div(gradient, ops.max(steepest, 1e-30))));
-  }
-  return ops.where(ops.mul(stays, ops.atLeast(squares(one), squares(b))), b, 1);
+  for (let step = 0; step < STEPS; step++)
+    b = within(ops.sub(b, ops.div(ops.groupRows('sum', ops.mul(e, error(b)), G), steepest)));
+  return ops.where(ops.atLeast(squaresOf(ops, plain, G), squaresOf(ops, error(b), G)), b, one);
 }
 
-/** Returns what the reference queries see, their weights from the logits that the model attends with. */
-function referenceOf(
-  { ops, at }: { readonly ops: Ops; readonly at: LayerContext },
+/** Returns each query's e^(logit - its largest), `[H w, n]`, and that of its sink. */
+function exponentials(
+  { ops, at: { learnedSinks: sinks } }: { readonly ops: Ops; readonly at: LayerContext },
   logits: Tensor,
-  stays: Tensor,
-  count: number,
-): Reference {
-  const { learnedSinks: sinks } = at,
+): { readonly all: Tensor; readonly sink: Tensor | 0 } {
+  const rows = logits.shape[0],
+    most = ops.reduce('max', logits, 'slots'),
     own =
       sinks &&
       ops.from({
-        data: Float32Array.from({ length: sinks.length * count }, (_, row) => sinks[Math.floor(row / count)]),
-        shape: [sinks.length * count, 1],
+        data: Float32Array.from({ length: rows }, (_, row) => sinks[Math.floor((row * sinks.length) / rows)]),
+        shape: [rows, 1],
       }),
-    most = ops.reduce('max', logits, 'slots'),
     // of a query that sees nothing, all are 0
-    top = ops.max(own ? ops.max(most, own) : most, UNSEEN / 10),
-    e = ops.exp(ops.sub(logits, top));
-  return { ops, e, kept: ops.mul(e, stays), y: ops.sum(e), sink: own ? ops.exp(ops.sub(own, top)) : 0, stays };
+    top = ops.max(own ? ops.max(most, own) : most, UNSEEN / 10);
+  return { all: ops.exp(ops.sub(logits, top)), sink: own ? ops.exp(ops.sub(own, top)) : 0 };
 }
 
 /**
@@ -108,22 +96,28 @@ export const fit = onCompact(
       G = k.shape[0],
       { scale = 1 / Math.sqrt(d), softcap: cap = 0, window = 0 } = at;
     const logits = ops.kernel(referenceLogits, { q, k, p, b: before }, { scale, cap, window, first: at.length - w });
-    const reference = referenceOf(ctx, logits, ops.mark(kept, before), w),
-      { e, sink, stays } = reference;
-    /** Weights from exponentials, `[H w, n]`. */
-    const weights = (of: Tensor): Tensor => ops.div(of, ops.max(ops.add(ops.sum(of), sink), 1e-30));
-    const b = mass ? masses(reference, ridge, bound) : ops.fill(stays, 1);
+    const { all, sink } = exponentials(ctx, logits);
+    /** Weights from exponentials. */
+    const weights = (e: Tensor): Tensor => ops.div(e, ops.max(ops.add(ops.sum(e), sink), 1e-30));
+    const [like, own] = [ops.take(before, kept), ops.take(v, kept)]; // [G, t], [G, t, d]
+    const reference = { ops, e: ops.take(all, kept), y: ops.sum(all), like };
+
+    const b = mass ? masses(reference, ridge, bound) : ops.fill(like, 1);
     const beta = ops.log(b);
-    const x = weights(ops.mul(reference.kept, b));
-    const outputs = ops.matmul(weights(e), v);
-    const missing = ops.sub(outputs, ops.matmul(x, v));
-    const change = refits ? smallestChange(reference, x, missing, ridge) : ops.fill(v, 0);
+    const x = weights(ops.mul(reference.e, b));
+    const outputs = ops.matmul(weights(all), v);
+    const missing = ops.sub(outputs, ops.matmul(x, own));
+    const change = refits ? smallestChange(reference, x, missing, ridge) : ops.fill(own, 0);
     const left = ops.sub(missing, ops.matmul(x, change));
-    const plain = ops.sub(outputs, ops.matmul(weights(reference.kept), v));
+    const plain = ops.sub(outputs, ops.matmul(weights(reference.e), own));
     const better = ops.atLeast(squaresOf(ops, plain, G), squaresOf(ops, left, G)); // [G, 1]
+
+    const counts = ops.sum(ops.fill(like, 1)); // [G, 1]
+    const inPlace = (of: Tensor): Tensor =>
+      ops.kernel(intoSlots, { x: ops.where(better, of, 0), kept, counts, like: before });
     return {
-      ...(mass && { biases: ops.add(before, ops.where(better, beta, 0)) }),
-      ...(refits && { values: ops.add(v, ops.where(better, change, 0)) }),
+      ...(mass && { biases: ops.add(before, inPlace(beta)) }),
+      ...(refits && { values: ops.add(v, inPlace(change)) }),
     };
   },
 );

@@ -1,2 +1,2 @@
 export { fit } from './fit.ts';
-export { dualEquations, referenceLogits, solved, spread } from './kernels.ts';
+export { dualEquations, intoSlots, referenceLogits, solved, spread } from './kernels.ts';

@@ -3,22 +3,13 @@ import { kernel } from '@kv/core';
 /** The logit of a slot that a query does not see, below every other. */
 export const UNSEEN = -1e30;
 
-/** Returns the KV heads' kept columns of x `[R, n]`: which slots, and their numbers `[m, t]` of head g. */
-function keptColumns(
-  x: { readonly data: Float32Array; readonly shape: readonly number[] },
-  stays: { readonly data: Float32Array; readonly shape: readonly number[] },
-  g: number,
-  length: number,
-): { readonly slots: Uint32Array; readonly rows: Float32Array } {
-  const [R = 0, n = 0] = x.shape,
-    [G = 1] = stays.shape,
-    m = R / G,
-    slots = Uint32Array.from({ length }, (_, i) => i).filter((i) => stays.data[g * n + i] !== 0),
-    t = slots.length,
-    rows = new Float32Array(m * t);
-  for (let i = 0; i < m; i++)
-    for (let j = 0, from = (g * m + i) * n; j < t; j++) rows[i * t + j] = x.data[from + slots[j]];
-  return { slots, rows };
+type Rows = { readonly data: Float32Array; readonly shape: readonly number[] };
+/** Returns the first t numbers of the m rows of head g, `[m, t]`. */
+function rowsOf({ data, shape: [, n = 0] }: Rows, g: number, m: number, t: number): Float32Array {
+  if (t === n) return data.subarray(g * m * n, (g + 1) * m * n);
+  const rows = new Float32Array(m * t);
+  for (let i = 0, from = g * m * n; i < m; i++, from += n) rows.set(data.subarray(from, from + t), i * t);
+  return rows;
 }
 
 /**
@@ -66,34 +57,34 @@ fn run(index: u32) {
 });
 
 /**
- * The normal equations of the smallest change, in their dual form, one head after the other: X Xᵀ of the kept columns of x
- * `[R, n]`, R = G m, beside what is missing r `[R, c]`: `[G, m, m + c]`.
+ * The normal equations of the smallest change, in their dual form, one head after the other: X Xᵀ of x `[R, t]`, R = `heads`
+ * m, beside what is missing r `[R, c]`: `[heads, m, m + c]`.
  */
 export const dualEquations = kernel({
   id: 'dual-equations',
-  inputs: { x: 'f32', stays: 'f32', r: 'f32' },
-  ragged: 'stays',
-  output: { dense: true, shape: ({ x, stays, r }) => [stays[0], x[0] / stays[0], x[0] / stays[0] + r[1]] },
+  inputs: { x: 'f32', r: 'f32' },
+  params: { heads: 'u32' },
+  ragged: 'x',
+  output: { dense: true, shape: ({ x, r }, { heads }) => [heads, x[0] / heads, x[0] / heads + r[1]] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
-  let G = stays_shape.x; let n = stays_shape.y; let c = r_shape.y; let m = x_shape.x / G; let width = m + c;
+  let t = x_shape.y; let c = r_shape.y; let m = x_shape.x / params.heads; let width = m + c;
   let g = index / (m * width); let i = g * m + index / width % m; let j = index % width;
   if (j >= m) { output[index] = r[i * c + j - m]; return; }
   var sum = 0.0;
-  for (var s = 0u; s < stays_lengths[g]; s++) { if (stays[g * n + s] != 0.0) { sum += x[i * n + s] * x[(g * m + j) * n + s]; } }
+  for (var s = 0u; s < x_lengths[i]; s++) { sum += x[i * t + s] * x[(g * m + j) * t + s]; }
   output[index] = sum;
 }`,
-  operations: ({ x, stays }) => (2 * x.shape[0] ** 2 * x.shape[1]) / stays.shape[0],
-  ref({ x, stays, r }, _, out, lengths, { dots }) {
-    const [R = 0] = x.shape,
-      [G = 1] = stays.shape,
+  operations: ({ x }, { heads }) => (2 * x.shape[0] ** 2 * x.shape[1]) / heads,
+  ref({ x, r }, { heads }, out, lengths, { dots }) {
+    const m = x.shape[0] / heads,
       [, c = 0] = r.shape,
-      m = R / G,
       products = new Float32Array(m * m);
-    for (let g = 0; g < G; g++) {
-      const { slots, rows } = keptColumns(x, stays, g, lengths[g]);
+    for (let g = 0; g < heads; g++) {
+      const t = lengths[g * m],
+        rows = rowsOf(x, g, m, t);
       products.fill(0);
-      if (slots.length > 0) dots(rows, rows, slots.length, products);
+      if (t > 0) dots(rows, rows, t, products);
       for (let i = 0; i < m; i++) {
         const to = (g * m + i) * (m + c);
         out.set(products.subarray(i * m, (i + 1) * m), to);
@@ -179,39 +170,60 @@ fn run(g: u32) {
   },
 });
 
-/** Xᵀ α over the kept columns of x `[R, n]`, with α the last c columns of `solved`: `[G, n, c]`, 0 for other slots. */
+/** Xᵀ α of x `[R, t]` and the last c columns of `solved`: `[G, t, c]`, as `like` `[G, t]` has slots. */
 export const spread = kernel({
   id: 'duals-spread',
-  inputs: { x: 'f32', stays: 'f32', alpha: 'f32' },
-  ragged: 'stays',
-  output: { shape: ({ stays, alpha }) => [...stays, alpha[2] - alpha[1]] },
+  inputs: { x: 'f32', alpha: 'f32', like: 'f32' },
+  ragged: 'like',
+  output: { shape: ({ like, alpha }) => [like[0], like[1], alpha[2] - alpha[1]] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
-  let n = stays_shape.y; let m = alpha_shape.y; let width = alpha_shape.z; let c = width - m;
-  let slot = index / c; let g = slot / n;
+  let t = like_shape.y; let m = alpha_shape.y; let width = alpha_shape.z; let c = width - m;
+  let slot = index / c; let g = slot / t;
   var sum = 0.0;
-  if (slot % n < stays_lengths[g] && stays[slot] != 0.0) {
-    for (var i = 0u; i < m; i++) { sum += x[(g * m + i) * n + slot % n] * alpha[(g * m + i) * width + m + index % c]; }
+  if (slot % t < like_lengths[g]) {
+    for (var i = 0u; i < m; i++) { sum += x[(g * m + i) * t + slot % t] * alpha[(g * m + i) * width + m + index % c]; }
   }
   output[index] = sum;
 }`,
   operations: ({ x, alpha }) => 2 * x.shape[0] * x.shape[1] * (alpha.shape[2] - alpha.shape[1]),
-  ref({ x, stays, alpha }, _, out, lengths, { mix }) {
-    const [G = 1, n = 0] = stays.shape,
-      [, m = 0, width = 0] = alpha.shape,
+  ref({ x, alpha }, _, out, lengths, { mix }) {
+    const [G = 1, m = 0, width = 0] = alpha.shape,
+      [, n = 0] = x.shape,
       c = width - m,
       own = new Float32Array(m * c);
     for (let g = 0; g < G; g++) {
-      const { slots, rows } = keptColumns(x, stays, g, lengths[g]),
-        t = slots.length,
-        turned = new Float32Array(t * m),
-        made = new Float32Array(t * c);
+      const t = lengths[g],
+        turned = new Float32Array(t * m);
       for (let i = 0; i < m; i++) {
         own.set(alpha.data.subarray((g * m + i) * width + m, (g * m + i + 1) * width), i * c);
-        for (let j = 0; j < t; j++) turned[j * m + i] = rows[i * t + j];
+        for (let j = 0, from = (g * m + i) * n; j < t; j++) turned[j * m + i] = x.data[from + j];
       }
-      if (t > 0) mix(turned, own, c, made);
-      slots.forEach((slot, j) => out.set(made.subarray(j * c, (j + 1) * c), (g * n + slot) * c));
+      if (t > 0) mix(turned, own, c, out.subarray(g * n * c, (g * n + t) * c) as Float32Array);
     }
+  },
+});
+
+/** Numbers of kept slots x `[G, t]` or `[G, t, c]`, `counts` `[G, 1]` of a head, at the slots `kept` `[G, t]` (ascending) of rows as `like` `[G, n]` has them; 0 elsewhere. */
+export const intoSlots = kernel({
+  id: 'into-slots',
+  inputs: { x: 'f32', kept: 'u32', counts: 'f32', like: 'f32' },
+  ragged: 'like',
+  output: { shape: ({ x, like }) => [like[0], like[1], ...x.slice(2)] },
+  wgsl: /* wgsl */ `
+fn run(index: u32) {
+  let n = like_shape.y; let t = kept_shape.y; let c = x_shape.z; let slot = index / c; let g = slot / n;
+  var low = g * t; var high = low + u32(counts[g]); let end = high;
+  while (low < high) { let middle = (low + high) / 2u; if (kept[middle] < slot % n) { low = middle + 1u; } else { high = middle; } }
+  output[index] = 0.0;
+  if (low < end && kept[low] == slot % n) { output[index] = x[low * c + index % c]; }
+}`,
+  ref({ x, kept, counts, like }, _, out) {
+    const [G = 1, n = 0] = like.shape,
+      [, t = 0] = kept.shape,
+      [, , c = 1] = x.shape;
+    for (let g = 0; g < G; g++)
+      for (let i = 0; i < counts.data[g]; i++)
+        out.set(x.data.subarray((g * t + i) * c, (g * t + i + 1) * c), (g * n + kept.data[g * t + i]) * c);
   },
 });

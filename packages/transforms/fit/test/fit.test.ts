@@ -5,44 +5,43 @@ import { mulberry } from '@kv/core/shared';
 import { cpu, readCpu } from '@kv/cpu';
 import { each, kernelLaws, refitLaws } from '@kv/laws';
 import { fitOracle } from './fit.oracle.ts';
-import { dualEquations, fit, referenceLogits, solved, spread } from '../src/index.ts';
+import { dualEquations, fit, intoSlots, referenceLogits, solved, spread } from '../src/index.ts';
 
 const numbers = (count: number, by: number): Float32Array => Float32Array.from({ length: count }, (_, i) => Math.sin(i * by));
-const queries = 2;
-/** Two queries of each row's KV head, and equations that can be solved. */
-const make = ({ rows, slots, lengths }: { rows: number; slots: number; lengths?: readonly number[] | undefined }) => {
-  const m = queries,
-    c = 3,
-    equations = numbers(rows * m * (m + c), 3);
-  for (let i = 0; i < rows * m; i++) equations[i * (m + c) + (i % m)] = 2;
-  for (let g = 0; g < rows; g++) equations[(g * m + 1) * (m + c)] = equations[g * m * (m + c) + 1];
-  return {
-    q: { data: numbers(rows * queries * 2, 5), shape: [rows, queries, 2] },
-    k: { data: numbers(rows * slots * 2, 7), shape: [rows, slots, 2], lengths },
-    p: { data: Uint32Array.from({ length: rows * slots }, (_, i) => i % slots), shape: [rows, slots], lengths },
-    b: { data: numbers(rows * slots, 2), shape: [rows, slots], lengths },
-    x: { data: numbers(rows * m * slots, 5), shape: [rows * m, slots] },
-    stays: {
-      data: Float32Array.from({ length: rows * slots }, (_, i) => Number(i % 3 !== 1)),
-      shape: [rows, slots],
-      lengths,
-    },
-    r: { data: numbers(rows * m * c, 11), shape: [rows * m, c] },
-    a: { data: equations, shape: [rows, m, m + c] },
-    alpha: { data: numbers(rows * m * (m + c), 13), shape: [rows, m, m + c] },
-  };
-};
 const params: Readonly<Record<string, Readonly<Record<string, number>>>> = {
   [referenceLogits.id]: { scale: 0.5, cap: 4, window: 3, first: 2 },
   [solved.id]: { ridge: 0.01 },
 };
-describe.each([referenceLogits, dualEquations, solved, spread])('$id', (kernel) => {
+/** Two queries of each row's KV head, and equations that can be solved. */
+const make = ({ rows, slots, lengths }: { rows: number; slots: number; lengths?: readonly number[] | undefined }) => {
+  const [m, c] = [2, 3],
+    equations = numbers(rows * m * (m + c), 3),
+    counts = Array.from({ length: rows }, (_, g) => Math.ceil((lengths?.[g] ?? slots) / 2));
+  for (let g = 0; g < rows; g++) {
+    const at = g * m * (m + c);
+    [equations[at], equations[at + m + c + 1], equations[at + m + c]] = [2, 2, equations[at + 1]];
+  }
+  return {
+    q: { data: numbers(rows * m * 2, 5), shape: [rows, m, 2] },
+    k: { data: numbers(rows * slots * 2, 7), shape: [rows, slots, 2], lengths },
+    p: { data: Uint32Array.from({ length: rows * slots }, (_, i) => i % slots), shape: [rows, slots], lengths },
+    b: { data: numbers(rows * slots, 2), shape: [rows, slots], lengths },
+    x: { data: numbers(rows * slots, 5), shape: [rows, slots], lengths },
+    r: { data: numbers(rows * c, 11), shape: [rows, c] },
+    a: { data: equations, shape: [rows, m, m + c] },
+    alpha: { data: numbers(rows * (1 + c), 13), shape: [rows, 1, 1 + c] },
+    like: { data: new Float32Array(rows * slots), shape: [rows, slots], lengths },
+    kept: { data: Uint32Array.from({ length: rows * slots }, (_, i) => 2 * (i % slots)), shape: [rows, slots] },
+    counts: { data: Float32Array.from(counts), shape: [rows, 1] },
+  };
+};
+describe.each([referenceLogits, dualEquations, solved, spread, intoSlots])('$id', (kernel) => {
   each(
     kernelLaws(kernel, {
       runs: 15,
       make: (size) => ({
         inputs: Object.fromEntries(Object.keys(kernel.inputs).map((name) => [name, make(size)[name as 'x']])),
-        params: params[kernel.id] ?? {},
+        params: { heads: size.rows, ...params[kernel.id] },
       }),
     }),
     test,
