@@ -65,7 +65,9 @@ export const cases: fc.Arbitrary<AttentionCase> = fc
 export function drawBiases(cache: LayerCache, draw: () => number): void {
   if (draw() < 0.5)
     cache.setBiases(
-      Array.from(cache.lengths, (n) => Float32Array.from({ length: n }, () => [0, -3, 2 * draw(), 5][Math.floor(4 * draw())])),
+      Array.from(cache.lengths, (n) =>
+        Float32Array.from({ length: n }, () => [0, -3, 2 * draw(), 5][Math.floor(4 * draw())]),
+      ),
     );
 }
 

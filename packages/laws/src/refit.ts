@@ -113,7 +113,11 @@ interface Errors {
 }
 
 /** Plain loops in float64: errors of KV head g with these values and biases of the kept slots. */
-function errorsOf({ at, n, q, keys, values, positions, biases, lengths, kept }: Cache, g: number, to: Refitted): Errors {
+function errorsOf(
+  { at, n, q, keys, values, positions, biases, lengths, kept }: Cache,
+  g: number,
+  to: Refitted,
+): Errors {
   const { headDim: d, queryHeads: H, kvHeads: G, length, softcap, window = Infinity, learnedSinks } = at,
     { scale = 1 / Math.sqrt(d) } = at,
     w = q.length / (H * d),
@@ -190,7 +194,8 @@ const noWorse =
         const most = (Math.sqrt(was[what]) + 1e-4 * Math.sqrt(was[size]) + 1e-5) ** 2;
         claim(
           got[what] <= most,
-          () => `head ${g}: the error of the ${what} is ${got[what]}, expected at most ${was[what]}, that of the kept slots`,
+          () =>
+            `head ${g}: the error of the ${what} is ${got[what]}, expected at most ${was[what]}, that of the kept slots`,
         );
       }
     });

@@ -68,10 +68,7 @@ export const refits: Field = field('refit', refitting, {
       biases: ops.add(b, ops.add(mass, ops.mul(whole, ops.mul(SLIGHT, ops.less(1, most(ops, b)))))),
     })),
     order: uniform('looks at the last slot', ({ ops, biases: b, stays }, mass) => ({
-      biases: ops.add(
-        b,
-        ops.mul(mass, ops.reduce('max', ops.mul(stays, ops.lastSlots(stays, 1)), 'slots')),
-      ),
+      biases: ops.add(b, ops.mul(mass, ops.reduce('max', ops.mul(stays, ops.lastSlots(stays, 1)), 'slots'))),
     })),
   },
 });

@@ -7,7 +7,8 @@ import { each, kernelLaws, refitLaws } from '@kv/laws';
 import { fitOracle } from './fit.oracle.ts';
 import { dualEquations, fit, intoSlots, referenceLogits, solved, spread } from '../src/index.ts';
 
-const numbers = (count: number, by: number): Float32Array => Float32Array.from({ length: count }, (_, i) => Math.sin(i * by));
+const numbers = (count: number, by: number): Float32Array =>
+  Float32Array.from({ length: count }, (_, i) => Math.sin(i * by));
 const params: Readonly<Record<string, Readonly<Record<string, number>>>> = {
   [referenceLogits.id]: { scale: 0.5, cap: 4, window: 3, first: 2 },
   [solved.id]: { ridge: 0.01 },
@@ -92,10 +93,22 @@ test('agrees with Attention Matching in float64, and records only', () => {
         H = G * group,
         [q, k, v, b] = [numbers(H * w * d), numbers(G * n * d), numbers(G * n * d), numbers(G * n)],
         own = numbers(H),
-        kept = Array.from({ length: G }, () => [0, ...Array.from({ length: n - 1 }, (_, j) => j + 1).filter(() => draw() < 0.5)]),
+        kept = Array.from({ length: G }, () => [
+          0,
+          ...Array.from({ length: n - 1 }, (_, j) => j + 1).filter(() => draw() < 0.5),
+        ]),
         // the queries see all slots
         at = {
-          ...{ layer: 0, layers: 1, queryHeads: H, kvHeads: G, headDim: d, step: 0, promptLength: n + w, length: n + w },
+          ...{
+            layer: 0,
+            layers: 1,
+            queryHeads: H,
+            kvHeads: G,
+            headDim: d,
+            step: 0,
+            promptLength: n + w,
+            length: n + w,
+          },
           ...{ slots: n, aligned: true, budget: n, selectRows: G },
           ...(sinks && { learnedSinks: own }),
         },
@@ -110,10 +123,12 @@ test('agrees with Attention Matching in float64, and records only', () => {
           marks = Float32Array.from({ length: G * n }, (_, i) => Number(kept[Math.floor(i / n)].includes(i % n))),
           layer = { at, budgets: kept.map(({ length }) => length), read },
           budgets = ops.from({ data: Float32Array.from(kept, ({ length }) => length), shape: [G, 1] });
-        return compile(fit({ queries: w, ridge })).hooks('compact')[0].run({
-          ...{ at, ops, draft: emptyDraft(layer, ops), read: read as never },
-          kept: ops.select(ops.from({ data: marks, shape: [G, n] }), budgets),
-        });
+        return compile(fit({ queries: w, ridge }))
+          .hooks('compact')[0]
+          .run({
+            ...{ at, ops, draft: emptyDraft(layer, ops), read: read as never },
+            kept: ops.select(ops.from({ data: marks, shape: [G, n] }), budgets),
+          });
       };
       const made = run(cpu.ops),
         [biases, values] = [readCpu(made.biases!).data, readCpu(made.values!).data],
