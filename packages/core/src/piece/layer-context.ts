@@ -14,6 +14,8 @@ export interface LayerContext {
   readonly scale?: number;
   /** Logits are capped to `softcap * tanh(logit / softcap)`. @defaultValue they are not */
   readonly softcap?: number;
+  /** Slots add something to their logits: the signal `biases`. @defaultValue they do not, and it is zeros */
+  readonly biased?: boolean;
   /** Positions that a query sees, its own included. @defaultValue all */
   readonly window?: number;
   /**

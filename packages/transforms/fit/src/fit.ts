@@ -81,8 +81,8 @@ export const fit = onCompact(
     source: 'Zweiger et al. 2026, arXiv:2602.16284',
     says: 'Refits mass and values of kept slots so that they answer as all slots did.',
     options: {
-      queries: count(64, 'queries', 'Last queries that the fit matches.'),
-      ridge: number(1e-3, 'What a change costs, in mean squared weights of the queries.', { above: 0 }),
+      queries: count(32, 'queries', 'Last queries that the fit matches.'),
+      ridge: number(0.1, 'What a change costs, in mean squared weights of the queries.', { above: 0 }),
       bound: number(3, 'Largest bias that an event gives or takes, in nats.', { least: 0, most: 20 }),
       mass: flag(true, 'Whether slots get biases.'),
       values: flag(true, 'Whether values are refitted.'),
