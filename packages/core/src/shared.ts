@@ -20,5 +20,12 @@ export { mulberry } from './tensor/random.ts';
 export { range } from './tensor/range.ts';
 export { placeInUnit } from './tensor/place-in-unit.ts';
 export { uniformHash } from './tensor/uniform-hash.ts';
-export { blockAttention, blockLogits, causalAttention, causalDot, overWindow, softmaxWithSinks } from './piece/window-blocks.ts';
+export {
+  blockAttention,
+  blockLogits,
+  causalAttention,
+  causalDot,
+  overWindow,
+  softmaxWithSinks,
+} from './piece/window-blocks.ts';
 export type { WindowBlock } from './piece/window-blocks.ts';

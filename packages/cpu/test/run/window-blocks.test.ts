@@ -116,9 +116,7 @@ test("slots' biases multiply their weights before each row sums to 1 again", () 
         own = Float32Array.from({ length: c.G * n }, () => next() * 6 - 3),
         { lengths: valid } = ctx.keys,
         biases = ops.from({ data: own, shape: [c.G, n] }, 'f32', valid),
-        got = overWindow(ctx, 'sum', H, (b) =>
-          blockAttention({ ...ctx, at: { ...ctx.at, biased: true }, biases }, b),
-        );
+        got = overWindow(ctx, 'sum', H, (b) => blockAttention({ ...ctx, at: { ...ctx.at, biased: true }, biases }, b));
       for (let h = 0; h < H; h++) {
         const g = Math.floor(h / R),
           weighed = rows[h].map((row) => {
