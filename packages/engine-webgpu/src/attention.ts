@@ -96,7 +96,7 @@ const read = (a: DeviceAttention, slots = a.slots, shown = slots): DeviceAttenti
 });
 
 /**
- * Returns attention whose mask holds the biases too, behind what it had, where slots have them: kernels have no buffer to
+ * Returns attention whose mask holds the biases too, after what it had, where slots have them: kernels have no buffer to
  * spare. The second is what is to be freed.
  */
 function withBiases(commands: Commands, a: DeviceAttention): readonly [with_: DeviceAttention, spent?: Tensor] {

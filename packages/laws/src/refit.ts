@@ -21,7 +21,7 @@ export interface RefitOptions extends LawOptions {
 }
 
 /** A layer's numbers, and the slots that a selection keeps in each head. */
-interface Cache {
+interface RefitCase {
   readonly at: LayerContext;
   readonly layer: Layer;
   readonly lengths: readonly number[];
@@ -35,7 +35,7 @@ interface Cache {
   readonly biases: Float32Array;
   readonly kept: readonly (readonly number[])[];
 }
-type Refitted = Pick<Cache, 'values' | 'biases'>;
+type RefitNumbers = Pick<RefitCase, 'values' | 'biases'>;
 
 const hookOf = (piece: AnyRefit) => compile(piece).hooks('compact')[0];
 /** Reference queries that the piece reads; as many as this if it reads none. */
@@ -43,7 +43,7 @@ const queriesOf = (piece: AnyRefit): number =>
   Number(hookOf(piece)?.needs.find(({ id }) => id === 'queries')?.args?.['w'] ?? 4);
 
 /** A random layer, some of whose slots have biases already. */
-const caches = (piece: AnyRefit, { at: own }: RefitOptions): fc.Arbitrary<Cache> =>
+const caches = (piece: AnyRefit, { at: own }: RefitOptions): fc.Arbitrary<RefitCase> =>
   fc.tuple(sceneSpecs({ layers: 1 }), fc.constantFrom(0, 0.3, 0.6, 0.8, 1)).map(([spec, share]) => {
     const [layer] = scene(mild(spec)).layers,
       { at, lengths, keys, values, positions } = layer,
@@ -68,7 +68,11 @@ const caches = (piece: AnyRefit, { at: own }: RefitOptions): fc.Arbitrary<Cache>
 const mild = (spec: SceneSpec): SceneSpec => (spec.vectors === 'long' ? { ...spec, vectors: 'spread' } : spec);
 
 /** Returns the values and biases that a piece leaves. */
-function refit(piece: AnyRefit, cache: Cache, options: RefitOptions): Refitted & { readonly keys: Float32Array } {
+function refit(
+  piece: AnyRefit,
+  cache: RefitCase,
+  options: RefitOptions,
+): RefitNumbers & { readonly keys: Float32Array } {
   const { at, lengths, n, q, kept } = cache,
     G = lengths.length,
     { ops } = cpu,
@@ -102,8 +106,8 @@ function refit(piece: AnyRefit, cache: Cache, options: RefitOptions): Refitted &
   return { keys: of('keys'), values: of('values'), biases: of('biases') };
 }
 
-/** Errors of a head's reference queries over the kept slots, against what they had over all: Σ of squares. */
-interface Errors {
+/** MatchErrors of a head's reference queries over the kept slots, against what they had over all: Σ of squares. */
+interface MatchErrors {
   /** Of the mass, relative to each query's largest logit. */
   readonly mass: number;
   readonly output: number;
@@ -114,10 +118,10 @@ interface Errors {
 
 /** Plain loops in float64: errors of KV head g with these values and biases of the kept slots. */
 function errorsOf(
-  { at, n, q, keys, values, positions, biases, lengths, kept }: Cache,
+  { at, n, q, keys, values, positions, biases, lengths, kept }: RefitCase,
   g: number,
-  to: Refitted,
-): Errors {
+  to: RefitNumbers,
+): MatchErrors {
   const { headDim: d, queryHeads: H, kvHeads: G, length, softcap, window = Infinity, learnedSinks } = at,
     { scale = 1 / Math.sqrt(d) } = at,
     w = q.length / (H * d),
@@ -138,7 +142,7 @@ function errorsOf(
         top = all.reduce((most, j) => Math.max(most, logit(j) + biases[g * n + j]), sink);
       if (top === -Infinity) continue;
       /** Mass, and output, over some slots. */
-      const over = (slots: readonly number[], { biases: b, values: v }: Refitted): readonly [number, number[]] => {
+      const over = (slots: readonly number[], { biases: b, values: v }: RefitNumbers): readonly [number, number[]] => {
         let mass = 0;
         const mixed = new Array<number>(d).fill(0);
         for (const j of slots) {
@@ -163,9 +167,14 @@ function errorsOf(
 }
 
 type Property = Claim<AnyRefit, RefitOptions>;
-const heads = ({ lengths }: Cache): number[] => lengths.map((_, g) => g);
+const heads = ({ lengths }: RefitCase): number[] => lengths.map((_, g) => g);
 /** Claims that the kept slots of a refitted cache have these values and biases. */
-function expectSame(what: string, { at: { headDim: d }, n, kept }: Cache, got: Refitted, want: Refitted): void {
+function expectSame(
+  what: string,
+  { at: { headDim: d }, n, kept }: RefitCase,
+  got: RefitNumbers,
+  want: RefitNumbers,
+): void {
   const near = (x: number, y: number): boolean => Math.abs(x - y) <= 1e-5 * Math.max(1, Math.abs(y));
   kept.forEach((list, g) =>
     list.forEach((j) => {
@@ -201,7 +210,7 @@ const noWorse =
     });
 
 /** Returns a cache of the kept slots alone. */
-const compacted = (cache: Cache, { values, biases }: Refitted): Cache => {
+const compacted = (cache: RefitCase, { values, biases }: RefitNumbers): RefitCase => {
   const { n, at, kept } = cache,
     d = at.headDim,
     from = (data: Float32Array | Uint32Array, width: number): Float32Array => {

@@ -4,7 +4,7 @@ import { TANH } from './tanh.ts';
 export interface ScoreKind {
   /** Whether a buffer `mask` says which slots are hidden. */
   readonly masked: boolean;
-  /** Whether slots have biases, which lie in the buffer of the mask, behind it. @defaultValue false */
+  /** Whether slots have biases, which lie in the buffer of the mask, after it. @defaultValue false */
   readonly biased?: boolean;
   /** One query, at the position `own`: there are no `rows`. */
   readonly single?: boolean;

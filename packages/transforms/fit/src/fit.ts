@@ -67,7 +67,7 @@ function exponentials(
  * Attention Matching: gives each kept slot a bias, so that the kept slots have the mass of all on reference queries, and a
  * value, so that attention over them answers as attention over all did.
  *
- * @remarks Zweiger et al. 2026 (Attention Matching, arXiv:2602.16284), its closed forms behind any selection. With E = e^logit of the last `queries` queries of all heads of a group and y its row sums, over all slots:
+ * @remarks Zweiger et al. 2026 (Attention Matching, arXiv:2602.16284), its closed forms after any selection. With E = e^logit of the last `queries` queries of all heads of a group and y its row sums, over all slots:
  * B >= 0 minimises |E_S B - y|² over the kept slots S, beta = ln B joins their logits; with X the weights of S that B gives
  * and Y the outputs over all slots, C minimises |X C - Y|² and replaces V_S. Both are solved for the smallest change from
  * B = 1 and C = V_S, with a ridge: where all is kept nothing changes, and fewer queries than slots are no trouble. On the

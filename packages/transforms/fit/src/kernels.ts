@@ -3,9 +3,8 @@ import { kernel } from '@kv/core';
 /** The logit of a slot that a query does not see, below every other. */
 export const UNSEEN = -1e30;
 
-type Rows = { readonly data: Float32Array; readonly shape: readonly number[] };
-/** Returns the first t numbers of the m rows of head g, `[m, t]`. */
-function rowsOf({ data, shape: [, n = 0] }: Rows, g: number, m: number, t: number): Float32Array {
+/** Returns the first t numbers of the m rows of head g of data `[R, n]`: `[m, t]`. */
+function rowsOf(data: Float32Array, n: number, g: number, m: number, t: number): Float32Array {
   if (t === n) return data.subarray(g * m * n, (g + 1) * m * n);
   const rows = new Float32Array(m * t);
   for (let i = 0, from = g * m * n; i < m; i++, from += n) rows.set(data.subarray(from, from + t), i * t);
@@ -58,7 +57,7 @@ fn run(index: u32) {
 
 /**
  * The normal equations of the smallest change, in their dual form, one head after the other: X Xᵀ of x `[R, t]`, R = `heads`
- * m, beside what is missing r `[R, c]`: `[heads, m, m + c]`.
+ * m, before what is missing r `[R, c]`: `[heads, m, m + c]`.
  */
 export const dualEquations = kernel({
   id: 'dual-equations',
@@ -82,7 +81,7 @@ fn run(index: u32) {
       products = new Float32Array(m * m);
     for (let g = 0; g < heads; g++) {
       const t = lengths[g * m],
-        rows = rowsOf(x, g, m, t);
+        rows = rowsOf(x.data, x.shape[1], g, m, t);
       products.fill(0);
       if (t > 0) dots(rows, rows, t, products);
       for (let i = 0; i < m; i++) {
