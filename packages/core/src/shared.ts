@@ -22,5 +22,12 @@ export { placeInUnit } from './tensor/place-in-unit.ts';
 export { turnsOf } from './text/turns.ts';
 export type { Turn } from './text/turns.ts';
 export { uniformHash } from './tensor/uniform-hash.ts';
-export { blockAttention, causalAttention, causalDot, overWindow, softmaxWithSinks } from './piece/window-blocks.ts';
+export {
+  blockAttention,
+  blockLogits,
+  causalAttention,
+  causalDot,
+  overWindow,
+  softmaxWithSinks,
+} from './piece/window-blocks.ts';
 export type { WindowBlock } from './piece/window-blocks.ts';

@@ -25,8 +25,8 @@ export interface OnnxAttendOptions {
 }
 
 /**
- * Returns `attend` on ONNX Runtime. Keys and values are read in the cache. Small calls, heads with sinks and rows that see
- * nothing go to `attend`.
+ * Returns `attend` on ONNX Runtime. Keys and values are read in the cache. Small calls, heads with sinks, slots with
+ * biases and rows that see nothing go to `attend`.
  */
 export function onnxAttend(onnx: Onnx, { threads, small = 2 ** 18, scores = 2 ** 18 }: OnnxAttendOptions): Attend {
   const sessions = new Map<string, Promise<OnnxSession>>();
@@ -43,7 +43,7 @@ export function onnxAttend(onnx: Onnx, { threads, small = 2 ** 18, scores = 2 **
       heads = headCount(q, m, cache, 'attend'),
       group = heads / cache.heads;
     const longest = cache.lengths.reduce((a, b) => Math.max(a, b), 0);
-    if (options.sinks || m * longest * heads * d < small) return attend(options);
+    if (options.sinks || cache.biases || m * longest * heads * d < small) return attend(options);
     if (counters !== undefined) {
       counters.fused++;
       if (stats !== undefined) counters.statistics++;

@@ -41,7 +41,7 @@ const tensors = new WeakMap<Rows, OnnxTensor>();
 
 /**
  * Returns the inputs of `tokenAttention`, or undefined for unsupported calls: several rows, statistics, other heads, a
- * cache that is not of f32, a token that sees nothing. `masks` keeps the last plain mask, which the next layer usually shares.
+ * cache that is not of f32 or whose slots have biases, a token that sees nothing. `masks` keeps the last plain mask, which the next layer usually shares.
  */
 export function tokenFeeds(
   onnx: Onnx,
@@ -56,6 +56,7 @@ export function tokenFeeds(
     position === undefined ||
     queryPositions.length > 1 ||
     stats !== undefined ||
+    cache.biases !== undefined ||
     cache.keys.form !== 'f32' ||
     options.softcap !== softcap ||
     cache.heads !== G ||

@@ -61,6 +61,31 @@ export const cases: fc.Arbitrary<AttentionCase> = fc
     };
   });
 
+/** Gives the slots in use biases, or, every second time, none: from slots that hardly count to those that count for many. */
+export function drawBiases(cache: LayerCache, draw: () => number): void {
+  if (draw() < 0.5)
+    cache.setBiases(
+      Array.from(cache.lengths, (n) =>
+        Float32Array.from({ length: n }, () => [0, -3, 2 * draw(), 5][Math.floor(4 * draw())]),
+      ),
+    );
+}
+
+/** The same caches, some of whose slots have biases. */
+export const biasedCases: fc.Arbitrary<AttentionCase> = fc.tuple(cases, fc.integer()).map(([one, seed]) => {
+  const { cache, heads } = one;
+  drawBiases(cache, mulberry(seed));
+  const { biases } = cache;
+  if (!biases) return one;
+  return {
+    ...one,
+    heads: heads.map((head, g) => ({
+      ...head,
+      biases: [...biases.data.subarray(g * biases.stride, g * biases.stride + cache.lengths[g])],
+    })),
+  };
+});
+
 /** Returns the queries in float64, `[H, m, d]`. */
 export const query = ({ q, H, queryPositions, cache }: AttentionCase): NdArray<Float64Array> =>
   ndarray(Float64Array.from(q), [H, queryPositions.length, cache.headDim]);

@@ -7,6 +7,8 @@ export interface OracleHead {
   readonly keys: readonly (readonly number[])[];
   readonly values: readonly (readonly number[])[];
   readonly positions: readonly number[];
+  /** What each slot adds to its capped score. @defaultValue nothing */
+  readonly biases?: readonly number[];
 }
 
 /** Whether a query may see a slot: slot, its position, the query's position, query head, KV head. */
@@ -30,7 +32,7 @@ export function probabilities(
   const [H = 0, m = 0, d = 0] = q.shape;
   return Array.from({ length: H }, (_, h) => {
     const g = Math.floor(h / (H / heads.length));
-    const { keys, positions } = heads[g];
+    const { keys, positions, biases } = heads[g];
     const n = positions.length;
     return Array.from({ length: m }, (_, i) => {
       const query = queryPositions[i];
@@ -42,7 +44,8 @@ export function probabilities(
         const products = ndarray(new Float64Array(d), [d]);
         ops.mul(products, q.pick(h, i, null), ndarray(Float64Array.from(keys[j]), [d]));
         const score = ops.sum(products) * (scale ?? 1 / Math.sqrt(d));
-        row.set(j, !visible[j] ? -Infinity : softcap === undefined ? score : Math.tanh(score / softcap) * softcap);
+        const capped = softcap === undefined ? score : Math.tanh(score / softcap) * softcap;
+        row.set(j, visible[j] ? capped + (biases?.[j] ?? 0) : -Infinity);
       }
       if (!visible.includes(true)) return ndarray(new Float64Array(n), [n]);
       const sink = sinks?.[h] ?? -Infinity,

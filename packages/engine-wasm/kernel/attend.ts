@@ -1,7 +1,8 @@
 // @ts-nocheck: AssemblyScript, not TypeScript
 // Causal attention over a cache. A layer's cache is described by words: codes of keys and of values, rows `[G, capacity]`
 // as kernel/stored.ts has them, positions `[G, capacity]` u32, capacity, lists, view, the forms of keys and values, their
-// scales, and the slots in use of each KV head. d is a multiple of 4.
+// scales, biases `[G, stride]` f32 or 0 for none, their stride, and the slots in use of each KV head. A bias joins its slot's
+// score after any soft cap; those of slots that are not in use are 0. d is a multiple of 4.
 //
 // Lists: 0, or the address of words that say which slots a token sees, its own among those in use: how many lists, one
 // for each KV head or for each query head; then of each its length and its address. Slots ascend.
@@ -82,11 +83,18 @@ function valueScalesOf(cache: usize): usize {
 // @ts-ignore: decorator
 @inline
 export function slotsOf(cache: usize, g: usize): usize {
-  return load<u32>(cache + 40 + 4 * g);
+  return load<u32>(cache + 48 + 4 * g);
+}
+/** The biases of a KV head's slots; 0 for none. */
+// @ts-ignore: decorator
+@inline
+function biasesOf(cache: usize, g: usize): usize {
+  const biases = <usize>load<u32>(cache, 40);
+  return biases ? biases + 4 * g * <usize>load<u32>(cache, 44) : 0;
 }
 
-/** A KV head's rows: codes and scales of its first slot, and their forms. */
-let KEYS: usize = 0, KEY_SCALES: usize = 0, KEY_FORM: u32 = 0, VALUES: usize = 0, VALUE_SCALES: usize = 0, VALUE_FORM: u32 = 0;
+/** A KV head's rows: codes and scales of its first slot, and their forms; and its biases. */
+let KEYS: usize = 0, KEY_SCALES: usize = 0, KEY_FORM: u32 = 0, VALUES: usize = 0, VALUE_SCALES: usize = 0, VALUE_FORM: u32 = 0, BIASES: usize = 0;
 
 /** Looks at the rows of a KV head. */
 function open(cache: usize, g: usize, d: usize): void {
@@ -97,6 +105,7 @@ function open(cache: usize, g: usize, d: usize): void {
   KEY_SCALES = keyScalesOf(cache) + first * scaleBytes(KEY_FORM, d);
   VALUES = valuesOf(cache) + first * codeBytes(VALUE_FORM, d);
   VALUE_SCALES = valueScalesOf(cache) + first * scaleBytes(VALUE_FORM, d);
+  BIASES = biasesOf(cache, g);
 }
 
 /** Stores n keys and values, `ldk` and `ldv` bytes apart, from a slot of the KV head on. */
@@ -284,6 +293,18 @@ function capped(s: usize, n: usize, scale: f32, cap: f32): void {
     const x = f32x4.mul(v128.load(s + i), factor);
     v128.store(s + i, cap == 0 ? x : f32x4.mul(tanh4(x), c));
   }
+}
+
+/** Adds the biases of n slots, from slot `first` on or as `some` lists them (0: they are not listed), to their scores. */
+function biased(s: usize, biases: usize, some: usize, first: usize, n: usize): void {
+  if (some) {
+    for (let i: usize = 0; i < n << 2; i += 4) store<f32>(s + i, load<f32>(s + i) + load<f32>(biases + 4 * <usize>load<u32>(some + i)));
+    return;
+  }
+  const from = biases + 4 * first, end = n << 2;
+  let i: usize = 0;
+  for (; i + 16 <= end; i += 16) v128.store(s + i, f32x4.add(v128.load(s + i), v128.load(from + i)));
+  for (; i < end; i += 4) store<f32>(s + i, load<f32>(s + i) + load<f32>(from + i));
 }
 
 /** The largest of n numbers, at least LOWEST; behind them there may be anything up to a multiple of sixteen. */
@@ -520,6 +541,7 @@ function attendSlots(slots: usize, from: usize, to: usize, group: usize, most: u
     for (let h: usize = 0; h < group; h++) {
       const line = scratch + 4 * h * HELD, p = part + h * record, before = load<f32>(p);
       capped(line, count, scale, cap);
+      if (BIASES) biased(line, BIASES, slots ? slots + 4 * s : 0, s, count);
       if (shares) memory.copy(shares + 4 * (h * stride + s), line, 4 * count);
       if (own && hideUnlisted(line, s, count, load<u32>(own + 8 * h, 4), load<u32>(own + 8 * h)) == 0) memory.fill(line, 0, 4 * count);
       else {
@@ -1051,10 +1073,11 @@ function shrink8(o: usize, d: usize, factors: usize): void {
   }
 }
 
-/** Scores of slots [s, s + even) of row r, soft-capped; LOWEST where the row does not see the slot. */
+/** Scores of slots [s, s + even) of row r, soft-capped and biased; LOWEST where the row does not see the slot. */
 function hide(line: usize, cache: usize, g: usize, n: usize, m: usize, s: usize, even: usize, r: usize, position: u32, window: u32, cap: f32): void {
   if (cap != 0) for (let i: usize = 0; i < even << 2; i += 16) v128.store(line + i, f32x4.mul(tanh4(v128.load(line + i)), f32x4.splat(cap)));
-  const seen = n + r + 1, to = seen > s ? min2(seen - s, even) : 0;
+  const seen = n + r + 1, to = seen > s ? min2(seen - s, even) : 0, biases = biasesOf(cache, g);
+  if (biases) biased(line, biases, 0, s, to);
   for (let j = to; j < even; j++) store<f32>(line + 4 * j, LOWEST);
   const first = firstSeen(cache, g, n + m, position + <u32>r, window);
   for (let j: usize = 0; s + j < first && j < to; j++) store<f32>(line + 4 * j, LOWEST);

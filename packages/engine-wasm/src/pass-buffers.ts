@@ -7,9 +7,9 @@ import { GrowableBuffer, ScratchSpace } from './workspace.ts';
 
 /**
  * Words of a cache before the slots in use of each KV head: keys, values, positions, capacity, lists, view, forms of keys
- * and values, and their scales.
+ * and values, their scales, biases and the stride of biases.
  */
-const before = 10,
+const before = 12,
   listsAt = 4;
 
 /** Bytes of the words that describe a layer's cache, the same for all layers of a model. @param kvHeads the most that a layer has */
@@ -239,11 +239,12 @@ function describe({ caches, states }: Kept, words: Uint32Array): void {
     states.map(({ byteOffset }) => byteOffset),
     each * caches.length,
   );
-  for (const [l, { keys, values, positions, capacity, lengths }] of caches.entries()) {
+  for (const [l, { keys, values, positions, capacity, lengths, biases }] of caches.entries()) {
     words.set(
       [
         ...[keys.codes.byteOffset, values.codes.byteOffset, positions.byteOffset, capacity, 0, 0],
         ...[formNumber('keys', keys), formNumber('values', values), keys.scales.byteOffset, values.scales.byteOffset],
+        ...[biases?.data.byteOffset ?? 0, biases?.stride ?? 0],
       ],
       l * each,
     );

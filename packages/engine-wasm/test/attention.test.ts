@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { attend, lastAttention, LayerCache, Ledger, plainEngine, windowAttention, hostStore } from '@kv/engine';
 import type { SlotVisibility, Store, RowEngine } from '@kv/engine';
-import { cases, close, query } from '@kv/engine-testing/attention-cases';
+import { biasedCases, cases, close, query } from '@kv/engine-testing/attention-cases';
 import { outputs, probabilities, isUndecided, windowOracle } from '@kv/engine-testing/attention-oracle';
 import type { Sees } from '@kv/engine-testing/attention-oracle';
 import { heapRowEngine } from '../src/row-engine.ts';
@@ -24,7 +24,7 @@ const rowEngines: readonly (readonly [name: string, engine: RowEngine, store: St
 describe.each(rowEngines)('attention on the %s', (_, engine, store) => {
   test('of a cache in the memory of the module it is that of the same cache outside', () => {
     fc.assert(
-      fc.property(cases, ({ cache, q, queryPositions, H, n }) => {
+      fc.property(biasedCases, ({ cache, q, queryPositions, H, n }) => {
         const inside = new LayerCache(cache.heads, cache.headDim, new Ledger(), { store });
         inside.restore([...cache.lengths], cache.slots());
         const of = (over: LayerCache): readonly Float32Array[] => {
@@ -38,10 +38,10 @@ describe.each(rowEngines)('attention on the %s', (_, engine, store) => {
     );
   });
 
-  test('attend is the float64 softmax, with any mask, bound and sinks', () => {
+  test('attend is the float64 softmax, with any mask, bound, sinks and biases', () => {
     fc.assert(
       fc.property(
-        cases,
+        biasedCases,
         fc.constantFrom('none', 'one', 'kv', 'query'),
         fc.option(fc.integer({ min: 0, max: 250 })),
         fc.integer({ min: 0, max: 20 }),
@@ -67,11 +67,11 @@ describe.each(rowEngines)('attention on the %s', (_, engine, store) => {
     );
   });
 
-  test('scale, soft cap, learned sinks and a view hold for the outputs, the statistics and the windows alike', () => {
+  test('scale, soft cap, learned sinks, biases and a view hold for the outputs, the statistics and the windows alike', () => {
     const option = (min: number, max: number) => fc.option(fc.double({ min, max, noNaN: true }), { nil: undefined });
     fc.assert(
       fc.property(
-        cases,
+        biasedCases,
         option(0.05, 2),
         option(0.5, 50),
         fc.infiniteStream(fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true })),

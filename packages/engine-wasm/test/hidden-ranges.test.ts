@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { mulberry } from '@kv/core/shared';
 import { attend, floats, LayerCache, Ledger } from '@kv/engine';
-import { close } from '@kv/engine-testing/attention-cases';
+import { close, drawBiases } from '@kv/engine-testing/attention-cases';
 import { expect, test } from 'vitest';
 import { hiddenRanges } from '../src/block-hooks.ts';
 import { BytecodeWriter } from '../src/bytecode-writer.ts';
@@ -67,6 +67,7 @@ test.each(modules)(
           Uint32Array.from({ length: n }, (_, i) => i),
         );
         cache.keep(Array.from({ length: G }, () => Uint32Array.from(Array(n).keys()).filter(() => draw() < held)));
+        drawBiases(cache, draw);
         cache.grow(m);
         const [q, k, v] = [H, G, G].map((heads) => numbers(heads * m * d)), // `[m, heads * d]`
           eights = pool.kernels.eights(d) ? [false, true] : [false];

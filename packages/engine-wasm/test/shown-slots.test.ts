@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { mulberry } from '@kv/core/shared';
 import { attend, LayerCache, Ledger, listShown } from '@kv/engine';
 import type { SlotVisibility } from '@kv/engine';
-import { close } from '@kv/engine-testing/attention-cases';
+import { close, drawBiases } from '@kv/engine-testing/attention-cases';
 import { expect, test } from 'vitest';
 import { BytecodeWriter } from '../src/bytecode-writer.ts';
 import { install, sizesOf } from '../src/install.ts';
@@ -60,6 +60,7 @@ test.each(modules)(
             Uint32Array.from([...positions.keys()].filter((j) => j === n - 1 || draw() < held)),
           ),
         );
+        drawBiases(cache, draw);
         const slots = cache.length;
         const visible = random.map(({ rows, shown, run, sinks, bound }): SlotVisibility => {
           const mask = new Uint8Array({ none: 0, one: 1, kv: G, query: H }[rows] * slots);

@@ -11,7 +11,7 @@ import {
   plainRows,
   type CacheForm,
 } from '@kv/engine';
-import { close } from '@kv/engine-testing/attention-cases';
+import { close, drawBiases } from '@kv/engine-testing/attention-cases';
 import { expect, test } from 'vitest';
 import { BytecodeWriter } from '../src/bytecode-writer.ts';
 import { install, sizesOf } from '../src/install.ts';
@@ -141,6 +141,7 @@ test.each(modules)('%s: a token joins a cache of any form, and attends as plain 
       const kept = Array.from({ length: G }, () => positions.filter(() => draw() < held)),
         most = d % 32 === 0 ? 5 : 3;
       inside.keep(kept, 0, levels ? kept.map((of) => Uint8Array.from(of, () => Math.floor(most * draw()))) : undefined);
+      drawBiases(inside, draw);
       const outside = new LayerCache(G, d, new Ledger(), { form });
       outside.restore([...inside.lengths], inside.slots());
       const [q, k, v] = [numbers(H * d), numbers(G * d), numbers(G * d)];

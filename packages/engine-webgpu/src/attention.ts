@@ -8,7 +8,7 @@ import { attention, mostRows, type AttentionKind } from './kernels/attention.wgs
 import { columnSums, COLUMN_SLOTS, type ColumnOf } from './kernels/columns.wgsl.ts';
 import { join } from './kernels/join.wgsl.ts';
 import { visibleCounts } from './kernels/visible-counts.wgsl.ts';
-import { firstSlots } from './operations.ts';
+import { encodeSlots, firstSlots } from './operations.ts';
 import { deviceForms, type DeviceForm } from './wgsl/stored-rows.ts';
 import type { scoreScalars } from './wgsl/visible.ts';
 
@@ -55,6 +55,8 @@ export interface DeviceAttention {
   readonly softcap?: number;
   /** f32 `[H]`: a learned score of each query head that takes part in its softmax and belongs to no slot. */
   readonly sinks?: Tensor | undefined;
+  /** f32 `[G, at least slots]`: what each slot adds to its score, after any cap. */
+  readonly biases?: Tensor | undefined;
 }
 
 /** The results of attention on the device. */
@@ -90,8 +92,23 @@ const read = (a: DeviceAttention, slots = a.slots, shown = slots): DeviceAttenti
   keys: firstSlots(a.keys, shown),
   values: firstSlots(a.values, shown),
   positions: firstSlots(a.positions, slots),
-  ...(a.mask && { mask: firstSlots(a.mask, slots) }),
+  ...(a.mask && !a.biases && { mask: firstSlots(a.mask, slots) }),
 });
+
+/**
+ * Returns attention whose mask holds the biases too, after what it had, where slots have them: kernels have no buffer to
+ * spare. The second is what is to be freed.
+ */
+function withBiases(commands: Commands, a: DeviceAttention): readonly [with_: DeviceAttention, spent?: Tensor] {
+  const { mask, biases } = a;
+  if (!biases || !mask) return [biases ? { ...a, mask: biases } : a];
+  const flat = (x: Tensor): Tensor => ({ ...x, shape: [1, x.shape.reduce((p, n) => p * n, 1)] }),
+    parts = [flat(mask), flat(biases)],
+    [before = 0, after = 0] = parts.map(({ shape }) => shape[1]),
+    both = commands.make([1, before + after], 'u32');
+  for (const [i, part] of parts.entries()) encodeSlots(commands, part, both, part.shape[1], 0, i * before);
+  return [{ ...a, mask: both }, both];
+}
 
 /**
  * Returns whether attention of one query can add to running sums with this many rows. Rows of KV heads need a group
@@ -116,6 +133,7 @@ export function common({
   mask,
   scale,
   softcap: cap = 0,
+  biases,
 }: DeviceAttention): Readonly<Record<keyof typeof scoreScalars, number>> {
   return {
     m,
@@ -128,6 +146,8 @@ export function common({
     mask_step: mask?.shape[1] ?? 0,
     scale,
     cap,
+    bias_at: biases && mask ? mask.shape.reduce((product, n) => product * n, 1) : 0,
+    bias_step: biases?.shape[1] ?? 0,
   };
 }
 
@@ -140,7 +160,7 @@ export function encodeAttention(
   a: DeviceAttention,
   { last = 0, scores = false, splits: wanted, add, leave }: AttentionOptions = {},
 ): AttentionResult {
-  const { m, heads, kvHeads, headDim: d, slots, mask, sinks } = a,
+  const { m, heads, kvHeads, headDim: d, slots, mask, sinks, biases } = a,
     count = (m * heads) / kvHeads;
   const rows = Math.min(mostRows(d), count <= 4 ? 4 : count <= 8 ? 8 : 16) as AttentionKind['rows'],
     groups = kvHeads * Math.ceil(count / rows);
@@ -152,8 +172,8 @@ export function encodeAttention(
     past = add && { own: add.own, past_at: add.pastAt, sums_stride: add.sums.shape[1] };
   if ((add || leave) && m !== 1)
     throw new KvError('attention', `expected one query where sums wait for the next, got ${m}`);
-  if (add && (mask || a.views > 0))
-    throw new KvError('attention', 'expected no mask and no hidden ranges where the query before is added');
+  if (add && (mask || a.views > 0 || biases))
+    throw new KvError('attention', 'expected no mask, hidden ranges or biases where the query before is added');
   if (add && !addsTo(add.sums.shape[0], heads, kvHeads, d))
     throw new KvError(
       'attention',
@@ -167,16 +187,18 @@ export function encodeAttention(
       split,
       scores,
       masked: mask !== undefined,
+      ...(biases && { biased: true }),
       ...(adds && { adds, single: true }),
     };
   const whole = m * heads * d,
     meta_at = split ? whole * splits : whole,
     scores_at = meta_at + 2 * m * heads * splits;
-  const record = (out: Tensor, lasts: number): void =>
+  const [given, spent] = withBiases(commands, a);
+  const record = (out: Tensor, lasts: number): void => {
     dispatch(
       commands,
       attention(kind),
-      { ...read(a, ranged, shown), past: add?.past, sums: add && firstSlots(add.sums, slots), out },
+      { ...read(given, ranged, shown), past: add?.past, sums: add && firstSlots(add.sums, slots), out },
       {
         ...common(a),
         own: 0,
@@ -192,6 +214,8 @@ export function encodeAttention(
       groups * splits,
       { again: add ? 4 * add.sums.shape[0] * slots : 0 },
     );
+    if (spent) commands.free(spent);
+  };
   if (!split) {
     const out = commands.make([whole + heads * last]);
     record(out, last);
@@ -253,7 +277,7 @@ export function encodeColumns(
     readonly among?: HeadPlaces | undefined;
   } = {},
 ): void {
-  const { heads, headDim, slots, mask } = a,
+  const { heads, headDim, slots, mask, biases } = a,
     { last } = attended,
     [count = 1, stride = 1] = columns.shape,
     { rows, fold, places } = placesOf(a, count, among),
@@ -268,10 +292,11 @@ export function encodeColumns(
       { ...common(a), last, lse_at: attended.lseAt },
       heads * last,
     );
+  const [given, spent] = withBiases(commands, a);
   dispatch(
     commands,
-    columnSums({ ...kind, headDim, keys: deviceForms[a.form ?? 'f32'].keys, of }),
-    { ...read(a), lse: counted ?? lse, columns: { ...columns, shape: [rows, slots] } },
+    columnSums({ ...kind, ...(biases && { biased: true }), headDim, keys: deviceForms[a.form ?? 'f32'].keys, of }),
+    { ...read(given), lse: counted ?? lse, columns: { ...columns, shape: [rows, slots] } },
     {
       ...common(a),
       last,
@@ -287,6 +312,7 @@ export function encodeColumns(
     { again: join ? 4 * rows * slots : 0 },
   );
   if (counted) commands.free(counted);
+  if (spent) commands.free(spent);
 }
 
 /**

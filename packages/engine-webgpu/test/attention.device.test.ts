@@ -43,6 +43,8 @@ gpuTest('attention, whole and split, with log-sum-exp of the last queries', asyn
     { views: 2, m: 1, seed: 2 }, // its own slot in a range
     { views: 2, m: 33 },
     { mask: 'query', m: 1 },
+    { mask: 'kv', m: 1, biases: true },
+    { m: 17, biases: true },
     { mask: 'one', m: 2, window: 20 },
     { mask: 'kv', m: 5, views: 1 },
     // the widest of Gemma 4, in the least memory of a workgroup; such kernels take long to compile
@@ -253,7 +255,7 @@ const addsBefore =
     boolean,
     number,
   ]): Promise<void> => {
-    const shape = { ...given, m: 2, views: 0, mask: 'none' } as const,
+    const shape = { ...given, m: 2, views: 0, mask: 'none', biases: false } as const,
       s = scene(shape),
       [G, d] = [shape.kvHeads, shape.headDim],
       rows = folded ? G : s.H,
@@ -363,7 +365,7 @@ gpuTest('what cannot wait for the next query is refused', (gpu) =>
       /^attention: expected one query where sums wait for the next, got 2$/,
     );
     expect(() => encodeAttention(commands, { ...a, m: 1, views: 1 }, { add })).toThrow(
-      /^attention: expected no mask and no hidden ranges/,
+      /^attention: expected no mask, hidden ranges or biases/,
     );
     expect(() =>
       encodeAttention(

@@ -9,6 +9,8 @@ export interface Head {
   readonly softcap?: number | undefined;
   /** One more score, of no slot. */
   readonly sink?: number | undefined;
+  /** What each slot adds to its score, after any cap. */
+  readonly biases?: readonly number[];
   /** Whether the query at this position sees the slot, if it is not its own and not later. */
   readonly visible: (queryPosition: number, slot: number) => boolean;
 }
@@ -38,13 +40,14 @@ export function attendHead({
   scale,
   softcap,
   sink = -Infinity,
+  biases = [],
   visible,
 }: Head): HeadAttended {
   const rows = queries.map((q, r) => {
     const own = queryPositions[r],
       seen = positions.map((p, j) => p === own || (p < own && visible(own, j)));
     const cap = (s: number): number => (softcap === undefined ? s : softcap * Math.tanh(s / softcap));
-    const scores = keys.map((k) => cap(scale * q.reduce((sum, v, i) => sum + v * k[i], 0)));
+    const scores = keys.map((k, j) => cap(scale * q.reduce((sum, v, i) => sum + v * k[i], 0)) + (biases[j] ?? 0));
     const sizes = keys.map((k) => scale * q.reduce((sum, v, i) => sum + Math.abs(v * k[i]), 0));
     const all = scores.filter((_, j) => seen[j]),
       top = Math.max(...all, sink),
@@ -57,6 +60,7 @@ export function attendHead({
       spread: all.length === 0 ? 0 : top - Math.min(...all),
       mixed: q.map((_, c) => probabilities.reduce((sum, p, j) => sum + p * values[j][c], 0)),
       scoreError:
+        Math.max(0, ...biases.map(Math.abs)) +
         (q.length + 4) * Math.max(0, ...sizes.filter((_, j) => seen[j])) +
         (softcap === undefined ? 0 : 16 * Math.max(0, ...all.map(Math.abs))),
     };

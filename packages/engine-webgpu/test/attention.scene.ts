@@ -25,6 +25,7 @@ export const shapes = fc.record({
   views: fc.constantFrom(0, 1, 2),
   mask: fc.constantFrom('none', 'one', 'kv', 'query'),
   sinks: fc.boolean(),
+  biases: fc.boolean(),
 });
 type Drawn = typeof shapes extends fc.Arbitrary<infer S> ? S : never;
 /** A shape of attention. */
@@ -46,6 +47,7 @@ export const plain: Shape = {
   views: 0,
   mask: 'none',
   sinks: false,
+  biases: false,
 };
 
 /**
@@ -66,6 +68,7 @@ export function scene(
     views,
     mask,
     sinks: sunk,
+    biases: biased,
     form = 'f32',
   }: Shape,
   poisoned = false,
@@ -110,6 +113,10 @@ export function scene(
       next() < 0.3 ? 0 : next() < 0.5 ? 1 : 0x3f80_0000,
     );
   const learned = Float32Array.from({ length: H }, () => [-200, next(), 3 * next(), 30][Math.floor(4 * next())]);
+  // beyond the cache's capacity too
+  const biases = Float32Array.from({ length: G * (capacity + 3) }, () =>
+    biased ? [0, -3, 2 * next(), 5][Math.floor(4 * next())] : 0,
+  );
   const row = (all: Float32Array, at: number): number[] => [...all.subarray(at * d, (at + 1) * d)];
   const heads = Array.from({ length: H }, (_, h) => {
     const g = Math.floor(h / group),
@@ -123,6 +130,7 @@ export function scene(
       scale,
       softcap,
       ...(sunk && { sink: learned[h] }),
+      biases: list.map((_, j) => biases[g * (capacity + 3) + j]),
       visible: (own, j) => {
         const p = positions[g * capacity + j],
           r = queryPositions.indexOf(own);
@@ -165,6 +173,7 @@ export function scene(
     ...(softcap !== undefined && { softcap }),
     ...(window !== undefined && { window }),
     ...(sunk && { sinks: commands.upload(learned, [H]) }),
+    ...(biased && { biases: commands.upload(biases, [G, capacity + 3]) }),
     q: commands.upload(q, [H, m, d]),
     form,
     ...uploaded(commands, buffers, [G, capacity]),

@@ -78,6 +78,13 @@ export function stage(
         return tensor(layer, layer.values.slice(), kv, slots, d);
       case 'positions':
         return tensor(layer, layer.positions.slice(), kv, slots);
+      case 'biases':
+        return tensor(
+          layer,
+          Float32Array.from({ length: kv * slots }, () => next() * 2 - 1),
+          kv,
+          slots,
+        );
       case 'tokens':
         return layer.tokens;
       case 'queries': {

@@ -8,6 +8,7 @@ import { compositions } from './mutants/compose.ts';
 import { demotions } from './mutants/demotion.ts';
 import { engines, wordedEngines } from './mutants/engine.ts';
 import { kernels } from './mutants/kernel.ts';
+import { refits } from './mutants/refit.ts';
 import { schedules } from './mutants/schedule.ts';
 import { scoreAllocators } from './mutants/score-allocator.ts';
 import { scorers } from './mutants/scorer.ts';
@@ -26,6 +27,7 @@ const fields = [
   units,
   selectors,
   demotions,
+  refits,
   allocators,
   scoreAllocators,
   schedules,

@@ -8,6 +8,7 @@ import { caote } from '@kv/scorers-caote';
 import { knorm } from '@kv/scorers-knorm';
 import { sponsorship } from '@kv/scorers-sponsorship';
 import { topK } from '@kv/selectors-top-k';
+import { fit } from '@kv/transforms-fit';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { readSafetensors, bytesSource } from '@kv/checkpoints';
@@ -29,6 +30,7 @@ const policies: readonly Policy[] = [
   compose(snapkv({ window: 6 }), caote(), topK()),
   compose(sponsorship(), topK()),
   compose(h2o({ recent: 4, rows: 'kv' }), topK()),
+  compose(snapkv({ window: 6 }), topK(), fit({ queries: 9 })),
 ];
 const saved = async (policy = policies[2], budget = 20): Promise<{ sequence: Sequence; bytes: Uint8Array }> => {
   const sequence = new Sequence(model, undefined, { window: 48 });
@@ -245,11 +247,11 @@ describe('is refused in one sentence', () => {
     await expect(loadCache(model, other)).rejects.toThrow(/^saved cache: expected/);
     sequence.destroy();
   });
-  test.each([0, 3, 9])('a cache of version %s', async (version) => {
+  test.each([0, 4, 9])('a cache of version %s', async (version) => {
     const bytes = Buffer.from((await saved()).bytes);
     bytes.write(String(version), bytes.indexOf('\\"version\\":2') + 12);
     await expect(loadCache(model, bytes)).rejects.toThrow(
-      `saved cache: expected a saved cache of version 1 or 2, got version ${version}`,
+      `saved cache: expected a saved cache of version 1 to 3, got version ${version}`,
     );
   });
   test('an empty sequence has nothing to save', async () => {

@@ -35,6 +35,7 @@ export * as '@kv/selectors-quota' from '@kv/selectors-quota';
 export * as '@kv/selectors-top-k' from '@kv/selectors-top-k';
 export * as '@kv/selectors-whole-units' from '@kv/selectors-whole-units';
 export * as '@kv/transforms-critical' from '@kv/transforms-critical';
+export * as '@kv/transforms-fit' from '@kv/transforms-fit';
 export * as '@kv/transforms-merging' from '@kv/transforms-merging';
 export * as '@kv/units-chunks' from '@kv/units-chunks';
 export * as '@kv/units-spans' from '@kv/units-spans';

@@ -33,6 +33,7 @@ export * from '@kv/selectors-quota';
 export * from '@kv/selectors-top-k';
 export * from '@kv/selectors-whole-units';
 export * from '@kv/transforms-critical';
+export * from '@kv/transforms-fit';
 export * from '@kv/transforms-merging';
 export * from '@kv/units-chunks';
 export * from '@kv/units-spans';

@@ -20,7 +20,7 @@ interface Offers {
   readonly text: boolean;
 }
 
-const FREE = ['keys', 'values', 'positions'];
+const FREE = ['keys', 'values', 'positions', 'biases'];
 const QUERIES = /^(?:queries|attention\.(?:window|last|max))$/;
 
 /**

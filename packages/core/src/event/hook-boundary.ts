@@ -3,6 +3,7 @@ import type {
   StepInput,
   Check,
   CompactHook,
+  Replacement,
   DraftSelection,
   FreezeHook,
   StepHook,
@@ -122,15 +123,13 @@ export function runStepHook(hook: StepHook, places: readonly HookPlace[]): reado
   return made as readonly ReadonlyMap<string, Tensor>[];
 }
 
-/** Keys and values `[G, n, d]` that replace the layer's own, and the checks on their numbers. */
-export interface ReplacementCache {
-  readonly keys?: Tensor | undefined;
-  readonly values?: Tensor | undefined;
+/** What replaces the layer's own numbers, and the checks on them. */
+export interface ReplacementCache extends Replacement {
   readonly checks: readonly Check[];
 }
 /**
- * Returns the keys and values that a hook gives before compaction, recorded before the event is read. @throws KvError
- * naming hook and layer
+ * Returns the keys, values and biases that a hook gives before compaction, recorded before the event is read.
+ * @throws KvError naming hook and layer
  */
 function runCompact(hook: CompactHook, place: HookPlace, draft: DraftSelection): ReplacementCache {
   const { at, ops } = place,
@@ -140,20 +139,27 @@ function runCompact(hook: CompactHook, place: HookPlace, draft: DraftSelection):
   if (!kept) throw new KvError(where(name, layer), 'expected a policy that ends in a selector, got one without');
   return runGuarded(name, layer, () => {
     const made: unknown = readOnly(name, [{ ...cellOf(hook, place, draft), kept }], ([cell]) => hook.run(cell));
-    expectObject(from, 'keys or values', made);
-    const { keys, values } = made as ReplacementCache,
+    expectObject(from, 'keys, values or biases', made);
+    const { keys, values, biases } = made as Replacement,
       checks: Check[] = [];
+    if (biases !== undefined) {
+      if (!hook.givesBiases)
+        throw new KvError(where(name, layer), `expected 'biases' in its declaration, as it gives biases, got none`);
+      expectTensor(from, 'biases', biases, { rows: [at.kvHeads], columns: at.slots, dtype: 'f32' });
+      const bad = ops.firstBad(biases);
+      checks.push({ bad, piece: name, layer, what: 'biases', want: 'finite', columns: at.slots, late: true });
+    }
     for (const [what, x] of Object.entries({ keys, values })) {
       if (x === undefined) continue;
       expectTensor(from, what, x, { rows: [at.kvHeads], columns: at.slots, channels: at.headDim, dtype: 'f32' });
       const bad = ops.firstBad(ops.norm(x, 1));
       checks.push({ bad, piece: name, layer, what, want: 'finite', columns: at.slots, late: true });
     }
-    return { keys, values, checks };
+    return { keys, values, biases, checks };
   });
 }
 
-/** Drafts of an event, and the replaced keys and values before compaction, one list per layer. */
+/** Drafts of an event, and what replaces the layers' numbers before compaction, one list per layer. */
 export type EventRecord =
   | { readonly drafts: readonly DraftSelection[]; readonly made: readonly (readonly ReplacementCache[])[] }
   | { readonly drafts: readonly DraftSelection[]; readonly error: unknown };

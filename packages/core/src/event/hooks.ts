@@ -1,4 +1,13 @@
-import type { LayerContext, Atom, StepInput, WrappedSelection, Reach, ViewHook, ViewBounds } from '../piece/atoms.ts';
+import type {
+  LayerContext,
+  Atom,
+  Replacement,
+  StepInput,
+  WrappedSelection,
+  Reach,
+  ViewHook,
+  ViewBounds,
+} from '../piece/atoms.ts';
 import { expectObject } from './boundary.ts';
 import { factory } from '../piece/declare.ts';
 import type { DeclarationFields, Factory } from '../piece/declare.ts';
@@ -111,21 +120,25 @@ export const freeze = <const N extends string, O extends Options = {}>(
   }));
 
 /**
- * Declares a hook that gives new keys or values before compaction. `scores` are the event's, as the selector read them;
- * `together`: the kept slots take consecutive rotary positions.
+ * Declares a hook that gives new keys, values or biases before compaction. `scores` are the event's, as the selector read
+ * them; `together`: the kept slots take consecutive rotary positions; `biases`: it may give biases.
  */
 export const onCompact = <const N extends string, const S extends readonly AnySignal[] = [], O extends Options = {}>(
   name: N,
-  declared: HookDeclaration<O, S> & { readonly together?: boolean },
+  declared: HookDeclaration<O, S> & {
+    readonly together?: boolean;
+    readonly biases?: (options: ResolvedOptions<O>) => boolean;
+  },
   run: (
     ctx: StepContext & SignalReaders<S> & { readonly kept: Tensor; readonly scores: Tensor | undefined },
     options: ResolvedOptions<O>,
-  ) => { readonly keys?: Tensor; readonly values?: Tensor },
+  ) => Replacement,
 ): Factory<O, HookPiece<N>> =>
   hook(name, declared, (by, o) => ({
     at: 'compact',
     ...by,
     ...(declared.together && { movesTogether: true }),
+    ...(declared.biases?.(o) && { givesBiases: true }),
     run: (cell) => run(Object.assign(read<S>(cell, by, declared), { kept: cell.kept, scores: cell.draft.scores }), o),
   }));
 

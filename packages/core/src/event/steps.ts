@@ -44,6 +44,7 @@ export const undeclaredSignals: object = /* @__PURE__ */ (() => {
     'keys',
     'values',
     'positions',
+    'biases',
     'tokens',
     'queries',
     'attention',

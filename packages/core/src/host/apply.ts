@@ -1,7 +1,7 @@
 import type { LayerContext, DraftSelection } from '../piece/atoms.ts';
 import { KvError } from '../tensor/errors.ts';
 import { axesOf, sizesOf } from './input-shapes.ts';
-import { countedPositions, isArray, sharers, stateArray } from './host-signals.ts';
+import { countedPositions, noBiases, isArray, sharers, stateArray } from './host-signals.ts';
 import type { Ops } from '../tensor/maths.ts';
 import { expectBackend } from '../tensor/backend.ts';
 import type { Backend } from '../tensor/backend.ts';
@@ -164,6 +164,7 @@ function record(piece: Piece, inputs: Inputs, ops: Ops): Recorded {
     const value = inputs[signalKey(signal)] ?? inputs[signal.id] ?? inputs[signal.as];
     if (typeof value === 'object') return value;
     if (signal.id === 'positions') return ops.from(countedPositions(kvHeads, slots), 'u32');
+    if (signal.id === 'biases') return ops.from(noBiases(kvHeads, slots));
     if (isState(signal)) return ops.from(stateArray(signal.state, at), signal.state.dtype);
     throw new KvError(
       piece.label,

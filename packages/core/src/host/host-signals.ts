@@ -38,6 +38,12 @@ export const countedPositions = (heads: number, slots: number): HostArray => ({
   shape: [heads, slots],
 });
 
+/** Biases of slots that add nothing to their logits. */
+export const noBiases = (heads: number, slots: number): HostArray => ({
+  data: new Float32Array(heads * slots),
+  shape: [heads, slots],
+});
+
 /** 1 where a query of a block sees the slot (those at or before its own position), else 0. */
 const visible = kernel({
   id: 'window-visible',

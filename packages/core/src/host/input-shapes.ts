@@ -17,6 +17,7 @@ const ROWS = ['rows', 'slots'] as const,
     keys: CACHED,
     values: CACHED,
     positions: ['KV heads', 'slots'],
+    biases: ['KV heads', 'slots'],
     queries: ['rows', 'queries', 'channels'],
     'values.output': ROWS,
   };

@@ -5,7 +5,7 @@ import type { Allowance } from '../event/allowance.ts';
 import type { Budget } from '../piece/budget.ts';
 import { KvError } from '../tensor/errors.ts';
 import { runStepHook } from '../event/hook-boundary.ts';
-import { countedPositions, isArray, sharers, stateArray, windowSignal } from './host-signals.ts';
+import { countedPositions, noBiases, isArray, sharers, stateArray, windowSignal } from './host-signals.ts';
 import { expectBackend } from '../tensor/backend.ts';
 import type { Backend } from '../tensor/backend.ts';
 import { showValue } from '../piece/option.ts';
@@ -170,6 +170,7 @@ function hostOf(
         counted.set(shape, all);
         return all;
       }
+      if (signal.id === 'biases') return tensor(noBiases(kvHeads, slots), 'f32');
       if (signal.id === 'tokens' && cache.tokens) return cache.tokens;
       const named = signal.id === 'keys' ? layer.keys : signal.id === 'values' ? layer.values : undefined;
       if (named) return tensor(named, 'f32');

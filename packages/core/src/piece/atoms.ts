@@ -246,9 +246,16 @@ export interface FreezeHook extends AtomBase {
   /** Returns the range of positions to freeze in a layer. */
   run(at: LayerContext): { readonly sinks: number; readonly below: number };
 }
-/**
- * Gives new keys and values `[G, n, d]` before compaction; rows that are not kept are dropped after it.
- */
+/** What replaces a layer's own numbers before compaction; rows that are not kept are dropped after it. */
+export interface Replacement {
+  /** `[G, n, d]` */
+  readonly keys?: Tensor | undefined;
+  /** `[G, n, d]` */
+  readonly values?: Tensor | undefined;
+  /** What each slot adds to its logit from then on, `[G, n]`, 0 for nothing. */
+  readonly biases?: Tensor | undefined;
+}
+/** Gives new keys, values and biases before compaction. */
 export interface CompactHook extends AtomBase {
   readonly at: 'compact';
   /**
@@ -256,7 +263,9 @@ export interface CompactHook extends AtomBase {
    * original positions. @defaultValue false
    */
   readonly movesTogether?: boolean;
-  run(cell: StepInput & { readonly kept: Tensor }): { readonly keys?: Tensor; readonly values?: Tensor };
+  /** It may give biases. @defaultValue false */
+  readonly givesBiases?: boolean;
+  run(cell: StepInput & { readonly kept: Tensor }): Replacement;
 }
 /**
  * When events run. `block`: prefill in blocks of m tokens, each followed by an event; `every`: an event every c decoded

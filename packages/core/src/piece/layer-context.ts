@@ -12,6 +12,12 @@ export interface LayerContext {
   readonly headDim: number;
   /** What multiplies q·k. @defaultValue 1 / sqrt(headDim) */
   readonly scale?: number;
+  /** Logits are capped to `softcap * tanh(logit / softcap)`. @defaultValue they are not */
+  readonly softcap?: number;
+  /** Slots add something to their logits: the signal `biases`. @defaultValue they do not, and it is zeros */
+  readonly biased?: boolean;
+  /** Positions that a query sees, its own included. @defaultValue all */
+  readonly window?: number;
   /**
    * The learned sink of each query head `[H]`, a score of no slot in its softmax: weights then sum to less than 1.
    *

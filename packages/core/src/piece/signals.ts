@@ -129,6 +129,11 @@ export const keys: Signal<'keys'> = { id: 'keys', as: 'keys', cost: 'free' };
 export const values: Signal<'values'> = { id: 'values', as: 'values', cost: 'free' };
 /** Original position of every slot, u32 `[G, n]`, ascending in each row. */
 export const positions: Signal<'positions'> = { id: 'positions', as: 'positions', cost: 'free' };
+/**
+ * What each slot adds to its logit, after scale and soft cap: the logarithm of the number of slots that it stands for, f32
+ * `[G, n]`; zeros where no piece gave any.
+ */
+export const biases: Signal<'biases'> = { id: 'biases', as: 'biases', cost: 'free' };
 /** Ids, text and offsets on the host. */
 export const tokens: Signal<'tokens', Tokens> = { id: 'tokens', as: 'tokens', cost: 'free' };
 /** The last w queries after RoPE, f32 `[H, w, d]`. */

@@ -134,16 +134,27 @@ export const causalAttention: typeof causalDot = {
   }),
 };
 
+/** What a block's queries attend to; `biases` are read only where slots have them. */
+type Attended = Seen & { readonly positions: Tensor; readonly biases?: Tensor };
 /**
- * Returns the attention of a block's queries over the slots at or before their own, the softmax of q·k times the scale, with
+ * Returns the logits of a block's queries with the slots at or before their own, q·k times the scale, with the slots'
+ * biases where they have them: `[H c, n]`, the lowest number for other slots.
+ */
+export function blockLogits(ctx: Attended, { queries: q, count, first }: WindowBlock): Tensor {
+  const { ops, at, keys: k, positions: p } = ctx,
+    logits = ops.kernel(causalDot, { q, k, p }, { block: count, first });
+  return at.biased && ctx.biases ? ops.add(logits, ctx.biases) : logits;
+}
+
+/**
+ * Returns the attention of a block's queries over the slots at or before their own, the softmax of `blockLogits`, with
  * learned sinks where heads have them: `[H c, n]`.
  */
-export function blockAttention(
-  { ops, at, keys: k, positions: p }: Seen & { readonly positions: Tensor },
-  { queries: q, count, first }: WindowBlock,
-): Tensor {
-  if (!at.learnedSinks) return ops.kernel(causalAttention, { q, k, p }, { block: count, first });
-  return softmaxWithSinks({ ops, at }, ops.kernel(causalDot, { q, k, p }, { block: count, first }), count);
+export function blockAttention(ctx: Attended, block: WindowBlock): Tensor {
+  const { ops, at, keys: k, positions: p } = ctx,
+    { queries: q, count, first } = block;
+  if (!at.learnedSinks && !at.biased) return ops.kernel(causalAttention, { q, k, p }, { block: count, first });
+  return softmaxWithSinks(ctx, blockLogits(ctx, block), count);
 }
 
 /**

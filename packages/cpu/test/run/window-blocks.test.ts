@@ -107,6 +107,31 @@ test.each([
     { numRuns: 60 },
   );
 });
+test("slots' biases multiply their weights before each row sums to 1 again", () => {
+  fc.assert(
+    fc.property(cases, (c) => {
+      const { ctx, lengths, H, rows } = windowOf(c),
+        { n, R } = c,
+        next = numbers(c.seed + 1),
+        own = Float32Array.from({ length: c.G * n }, () => next() * 6 - 3),
+        { lengths: valid } = ctx.keys,
+        biases = ops.from({ data: own, shape: [c.G, n] }, 'f32', valid),
+        got = overWindow(ctx, 'sum', H, (b) => blockAttention({ ...ctx, at: { ...ctx.at, biased: true }, biases }, b));
+      for (let h = 0; h < H; h++) {
+        const g = Math.floor(h / R),
+          weighed = rows[h].map((row) => {
+            const by = row.map((x, j) => x * Math.exp(own[g * n + j])),
+              total = by.slice(0, lengths[g]).reduce((a, b) => a + b, 0);
+            return by.map((x) => x / total);
+          });
+        // a query that sees nothing has no weights to multiply
+        if (rows[h].some((row) => new Set(row.slice(0, lengths[g])).size === 1)) continue;
+        fold('sum', weighed).forEach((x, j) => expect(Math.abs(readCpu(got).data[h * n + j] - x)).toBeLessThan(1e-5));
+      }
+    }),
+    { numRuns: 60 },
+  );
+});
 test('without room given a block holds 2^22 numbers', () => {
   const counts: number[] = [],
     ctx = {

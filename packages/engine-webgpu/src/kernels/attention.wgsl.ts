@@ -143,7 +143,7 @@ export const attention: (
     for (var i = 0u; i < ${each}u; i++) {
       let key = sub + i * ${lanes}u;
       var score = ${LOWEST};
-      if (key < size && is_seen(r, h, g, ${slot('key')})) { score = scored(products[i]); }
+      if (key < size && is_seen(r, h, g, ${slot('key')})) { score = score_of(products[i], g, ${slot('key')}); }
       weights[row * ${KEYS + 1}u + key] = score;
       products[i] = score;
       ${scores ? 'if (mine < count && key < size) { out[params.scores_at + (r * params.heads + h) * params.score_stride + start + key] = score; }' : ''}
@@ -212,7 +212,7 @@ export const attention: (
     if (lane < held) { shown[lane] = rest; }
   }`;
   return {
-    id: `model:attention:${d}:${kind.keys}:${kind.values}:${rows}:${split}:${scores}:${masked}:${adds ?? ''}`,
+    id: `model:attention:${d}:${kind.keys}:${kind.values}:${rows}:${split}:${scores}:${masked}:${kind.biased ?? false}:${adds ?? ''}`,
     buffers: {
       q: 'f32',
       keys: rowType(kind.keys),

@@ -59,7 +59,7 @@ export const columnSums: (
 > = variants((kind) => {
   const { headDim: d, keys: form, of } = kind;
   return {
-    id: `model:columns:${of}:${d}:${form}:${kind.masked}`,
+    id: `model:columns:${of}:${d}:${form}:${kind.masked}:${kind.biased ?? false}`,
     buffers: { q: 'f32', keys: rowType(form), ...scoreBuffers(kind), lse: 'f32', columns: ['f32', 'write'] },
     scalars: {
       ...scoreScalars,
@@ -99,7 +99,7 @@ ${products({ form, d }, 'first')}
       let r = start + i;
       if (r < stop && j < end && is_seen(r, h, g, j)) {
         let at = params.lse_at + h * params.last + r - (params.m - params.last);
-        let log_weight = scored(products[i]) - lse[at];${countsVisible(of) ? '\n        let count = lse[at + params.heads * params.last];' : ''}
+        let log_weight = score_of(products[i], g, j) - lse[at];${countsVisible(of) ? '\n        let count = lse[at + params.heads * params.last];' : ''}
         some = both(some, ${TERM[of]});
       }
     }

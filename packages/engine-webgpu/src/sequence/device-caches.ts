@@ -360,9 +360,10 @@ const outputsOf = ({ kept, decoder }: DeviceState, layer: number, reader?: SlotR
   }));
 
 /** Returns the slots of a layer. */
-const slotsOf = ({ cache, aligned }: DeviceLayer): LayerSlots => ({
+const slotsOf = ({ cache, aligned, biases }: DeviceLayer): LayerSlots => ({
   slots: cache.length,
   aligned,
+  biased: biases !== undefined,
   lengths: cache.counts,
   before: (position) => cache.before(position),
   kept: () => cache.kept(),

@@ -195,9 +195,10 @@ export function compact(
   for (const [i, { layer }] of subjects.entries()) {
     const { cache } = layer,
       { kept, state } = replaced.drafts[i];
-    for (const { keys, values } of replaced.made[i]) {
+    for (const { keys, values, biases } of replaced.made[i]) {
       if (keys) encodeReplaced(commands, cache.rows('keys'), keys);
       if (values) encodeReplaced(commands, cache.rows('values'), values);
+      if (biases) layer.setBiases(biases);
     }
     writeStates(policy.needs, state, layer.states, shared);
     if (kept) layer.keep(selection(kept, commands), counts[i], decided?.[i]);

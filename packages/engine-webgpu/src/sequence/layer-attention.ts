@@ -49,7 +49,8 @@ export function attendLayer(
   const { accumulated, block, ring } = layer,
     { m } = a,
     plain = !a.mask && a.views === 0,
-    waiting = m === 1 && plain ? layer.waiting : undefined,
+    // biases take the buffer that the query before would
+    waiting = m === 1 && plain && !a.biases ? layer.waiting : undefined,
     sums = accumulated?.tensor,
     among = reader && placesOf(reader, a.kvHeads);
   if (!waiting) addWaiting(commands, layer, a);

@@ -21,6 +21,8 @@ export class DeviceLayer {
   /** Column sums over every query so far, `[H, n]` or `[G, n]`, and over the newest block's, `[H, n]`. */
   accumulated?: DeviceSlotRows;
   block?: DeviceSlotRows;
+  /** What slots add to their scores, `[G, n]`, once an event gave some. */
+  biases?: DeviceSlotRows;
   /**
    * The last decoded query, `[H * d]`, and its log-sum-exp `[H]`, while the running sums lack it (`at`: its position).
    */
@@ -83,7 +85,14 @@ export class DeviceLayer {
 
   /** Whether it holds a cache and nothing else. */
   get plain(): boolean {
-    return !this.ring && !this.accumulated && !this.block && this.states.empty;
+    return !this.ring && !this.accumulated && !this.block && !this.biases && this.states.empty;
+  }
+
+  /** Records that slots in use add these numbers `[G, n]` to their scores. */
+  setBiases(biases: Tensor): void {
+    this.biases ??= new DeviceSlotRows(this.heads.kvHeads, 0, 'cache', this.#device);
+    this.biases.grow(this.cache.length);
+    this.biases.write(biases);
   }
 
   /**
@@ -124,7 +133,18 @@ export class DeviceLayer {
     ] as const)
       rows?.restore(numbers!, this.cache.length); // rows are made where numbers are
     for (const state of states) this.states.restore(state);
+    if (slots.biases) this.#restoreBiases(lengths, slots.biases);
     this.aligned = aligned;
+  }
+
+  /** Restores biases that lie head after head. */
+  #restoreBiases(lengths: readonly number[], biases: Float32Array): void {
+    const most = this.cache.length,
+      rows = new Float32Array(lengths.length * most);
+    let at = 0;
+    for (const [g, n] of lengths.entries()) rows.set(biases.subarray(at, (at += n)), g * most);
+    this.biases = new DeviceSlotRows(lengths.length, 0, 'cache', this.#device);
+    this.biases.restore(rows, most);
   }
 
   /** Allocates a query of each head and its log-sum-exp. */
@@ -135,7 +155,8 @@ export class DeviceLayer {
 
   /** The arrays with one entry per slot. */
   get #perSlot(): readonly DeviceSlotRows[] {
-    return [...(this.accumulated ? [this.accumulated] : []), ...(this.block ? [this.block] : []), ...this.states.slots];
+    const { accumulated, block, biases } = this;
+    return [...[accumulated, block, biases].filter((rows) => rows !== undefined), ...this.states.slots];
   }
 
   fork(device: DeviceScope, upTo?: number): DeviceLayer {
@@ -147,6 +168,7 @@ export class DeviceLayer {
     if (this.ring) copy.ring = this.ring.fork(device);
     if (this.accumulated) copy.accumulated = this.accumulated.fork(device);
     if (this.block) copy.block = this.block.fork(device);
+    if (this.biases) copy.biases = this.biases.fork(device);
     if (this.waiting) {
       const { past, at } = this.waiting;
       copy.waiting = { past: copy.#past(), at };
@@ -159,6 +181,7 @@ export class DeviceLayer {
   destroy(): void {
     this.stopObserving();
     this.states.destroy();
+    this.biases?.destroy();
     this.cache.destroy();
     if (this.sinks) this.#device.scope.commands.free(this.sinks);
   }

@@ -140,6 +140,7 @@ export function attentionIn(
   if (reader?.first !== false) progress.countSlots(layer.cache.length);
   layer.accumulated?.grow(layer.cache.length);
   layer.block?.grow(layer.cache.length);
+  layer.biases?.grow(layer.cache.length);
   let counted = false; // not where all tokens are frozen
   if (layer.accumulated || layer.block || largest) counters.statistics++;
   const hidden = hiddenSlots(

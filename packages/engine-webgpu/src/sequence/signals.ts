@@ -81,6 +81,7 @@ export const hiddenRefused = (signal: AnySignal): KvError =>
 const OFFERED = [
   'tokens',
   'positions',
+  'biases',
   'rope',
   'embeddings',
   'keys',
@@ -146,6 +147,10 @@ function compute(signal: AnySignal, source: DeviceSignalSource): unknown {
       return dense(cache.values);
     case 'positions':
       return dense(cache.positions);
+    case 'biases':
+      return layer.biases
+        ? dense(layer.biases.tensor)
+        : { ...commands.upload(new Float32Array(G * n), [G, n]), ...lengthsOf(G) };
     case 'tokens':
       return tokens;
     case 'rope':
@@ -197,7 +202,7 @@ export function settleSums({
 
 /** Returns the attention of queries at `positions [m]` over a layer's current cache. */
 export function attentionOf(
-  { cache, sinks }: DeviceLayer,
+  { cache, sinks, biases }: DeviceLayer,
   config: Pick<ModelConfig, 'attention'>,
   index: number,
   q: Tensor,
@@ -227,6 +232,7 @@ export function attentionOf(
     scale,
     ...(softcap !== undefined && { softcap }),
     ...(sinks && { sinks }),
+    ...(biases && { biases: biases.tensor }),
     ...(window !== Infinity && { window }),
   };
 }

@@ -23,11 +23,13 @@ export async function snapshot(caches: DeviceState): Promise<CacheSnapshot> {
     };
     const parts = layers.map((layer, index): (() => LayerSnapshot) => {
       settleSums({ layer, config, index, commands });
-      const { cache, ring, accumulated, block, aligned, heads } = layer,
+      const { cache, ring, accumulated, block, biases, aligned, heads } = layer,
         slots = cache.saved(numbers),
         queries = ring && numbers(ring.queries(commands)),
         own = states(layer.states);
-      const [all, newest] = [accumulated, block].map((rows) => rows && numbers(rows.dense(commands, cache.length)));
+      const [all, newest, biased] = [accumulated, block, biases].map(
+        (rows) => rows && numbers(rows.dense(commands, cache.length)),
+      );
       return () => ({
         lengths: cache.counts,
         aligned,
@@ -36,7 +38,7 @@ export async function snapshot(caches: DeviceState): Promise<CacheSnapshot> {
         accumulated: all && { rows: accumulated!.rows === heads.queryHeads ? 'query' : 'kv', sums: all() },
         block: newest?.(),
         states: own(),
-        slots: slots(),
+        slots: { ...slots(), ...(biased && { biases: inUse(biased(), cache.counts) }) },
       });
     });
     const shares = states(shared),
@@ -46,4 +48,10 @@ export async function snapshot(caches: DeviceState): Promise<CacheSnapshot> {
   } finally {
     scope.end();
   }
+}
+
+/** Returns the first numbers of each row, `counts[g]` of row g, one row after the other. */
+function inUse(rows: Float32Array, counts: readonly number[]): Float32Array {
+  const stride = rows.length / counts.length;
+  return Float32Array.from(counts.flatMap((n, g) => [...rows.subarray(g * stride, g * stride + n)]));
 }

@@ -4,6 +4,8 @@ import { TANH } from './tanh.ts';
 export interface ScoreKind {
   /** Whether a buffer `mask` says which slots are hidden. */
   readonly masked: boolean;
+  /** Whether slots have biases, which lie in the buffer of the mask, after it. @defaultValue false */
+  readonly biased?: boolean;
   /** One query, at the position `own`: there are no `rows`. */
   readonly single?: boolean;
 }
@@ -11,7 +13,7 @@ export interface ScoreKind {
 /** The lowest finite f32, which stands for a hidden score, since WGSL may assume that there are no infinities. */
 export const LOWEST = '-0x1.fffffep+127f';
 
-/** Scalars that `is_seen` and `scored` read; a `cap` of 0 caps nothing. */
+/** Scalars that `is_seen` and `scored` read; a `cap` of 0 caps nothing. Biases begin at `bias_at`, a head's `bias_step` apart. */
 export const scoreScalars = {
   m: 'u32',
   heads: 'u32',
@@ -23,26 +25,34 @@ export const scoreScalars = {
   mask_step: 'u32',
   scale: 'f32',
   cap: 'f32',
+  bias_at: 'u32',
+  bias_step: 'u32',
 } as const;
 
 export type ScoreBuffer = 'positions' | 'lengths' | 'rows' | 'mask';
 export const scoreBuffers = ({
   masked,
+  biased = false,
   single = false,
 }: ScoreKind): {
   readonly positions: string;
   readonly lengths: string;
   readonly rows?: string;
   readonly mask?: string;
-} => ({ positions: 'u32', lengths: 'u32', ...(!single && { rows: 'u32' }), ...(masked && { mask: 'u32' }) });
+} => ({
+  positions: 'u32',
+  lengths: 'u32',
+  ...(!single && { rows: 'u32' }),
+  ...((masked || biased) && { mask: 'u32' }),
+});
 
 /**
  * Which slots a query sees, and what its score becomes. `rows` holds for each query its position and `views` pairs
  * (from, below) of positions that it does not see. A slot at a later position is never seen, the query's own always;
  * others unless they are `window` or more positions back, in one of the pairs, or 0 in the mask, whose rows are those
- * of query heads, of KV heads, or one.
+ * of query heads, of KV heads, or one. `score_of` is the score of a slot, with its bias where slots have them.
  */
-export const visibilitySource = ({ masked, single = false }: ScoreKind): string => /* wgsl */ `${TANH}
+export const visibilitySource = ({ masked, biased = false, single = false }: ScoreKind): string => /* wgsl */ `${TANH}
 fn position_of(r: u32) -> u32 { return ${single ? 'params.own' : 'rows[r * (1u + 2u * params.views)]'}; }
 fn is_seen(r: u32, h: u32, g: u32, j: u32) -> bool {
   let own = position_of(r);
@@ -62,4 +72,5 @@ fn is_seen(r: u32, h: u32, g: u32, j: u32) -> bool {
 fn scored(product: f32) -> f32 {
   if (params.cap > 0.0) { return params.cap * tanh_of(product * params.scale / params.cap); }
   return product * params.scale;
-}`;
+}
+fn score_of(product: f32, g: u32, j: u32) -> f32 { return scored(product)${biased ? ' + bitcast<f32>(mask[params.bias_at + g * params.bias_step + j])' : ''}; }`;

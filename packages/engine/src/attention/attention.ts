@@ -89,8 +89,8 @@ export interface WindowOptions extends Common {
 
 /**
  * Computes causal softmax attention, `[m, H * d]` f32. Query head h reads KV head floor(h / (H / G)), and a query sees
- * slots at or before its position. Scores are q·k / sqrt(d) unless `scale` or `softcap` is given. A query that sees
- * nothing gets zeros. O(m n d) per head.
+ * slots at or before its position. Scores are q·k / sqrt(d) unless `scale` or `softcap` is given, and what the cache's
+ * slots add to theirs. A query that sees nothing gets zeros. O(m n d) per head.
  * @throws KvError if the arrays do not fit the cache.
  */
 export function attend(options: AttendOptions): Float32Array {
@@ -164,7 +164,7 @@ function rows(
   heads: number,
   { out, stats, weights }: Wanted,
 ): void {
-  const { headDim: d, capacity } = cache;
+  const { headDim: d, capacity, biases } = cache;
   const m = queryPositions.length;
   const group = heads / cache.heads;
   const hide = hider(visible, cache, heads),
@@ -193,6 +193,7 @@ function rows(
           const end = seen.subarray(b, b + count).reduce((x, y) => Math.max(x, y), 0);
           const scores = engine.score(q.subarray((h * m + b) * d, (h * m + b + count) * d), count, end, scale);
           if (softcap !== undefined) cap(scores, count, end, softcap);
+          if (biases) addBiases(scores, count, end, biases.data.subarray(g * biases.stride, g * biases.stride + n));
           for (let r = 0; r < count; r++) {
             hide?.(scores, r, queryPositions[b + r], seen[b + r], h, g);
             const at = scores.at + r * scores.stride,
@@ -235,6 +236,10 @@ function countVisible(scores: Float32Array, at: number, n: number): number {
 function cap({ data, at, stride }: ScoreRows, rows: number, end: number, softcap: number): void {
   for (let r = 0; r < rows; r++)
     for (let j = at + r * stride; j < at + r * stride + end; j++) data[j] = softcap * Math.tanh(data[j] / softcap);
+}
+
+function addBiases({ data, at, stride }: ScoreRows, rows: number, end: number, biases: Float32Array): void {
+  for (let r = 0; r < rows; r++) for (let j = 0; j < end; j++) data[at + r * stride + j] += biases[j];
 }
 
 /** Adds the columns of query head h of `heads`, from slot 0 on, to the statistics. */

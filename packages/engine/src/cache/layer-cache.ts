@@ -14,6 +14,7 @@ import {
   storeRecords,
   type MovedSlots,
 } from './records.ts';
+import { SlotRows } from './slot-rows.ts';
 import { copySlots, hostStore, inForm, packSlots, type Storage, type Store } from './storage.ts';
 import { plainRows, type CachePart, type Records, type CacheRows } from './cache-rows.ts';
 import type { RotateVector } from './rotate.ts';
@@ -32,6 +33,14 @@ export interface CacheView extends Storage {
    * other form.
    */
   read(part: CachePart, g: number): Float32Array;
+  /** What slots add to their logits; absent where none adds anything. */
+  readonly biases?: SlotBiases | undefined;
+}
+
+/** What the slots of each KV head add to their logits after any soft cap, `[G, stride]`; 0 beyond those in use. */
+export interface SlotBiases {
+  readonly data: Float32Array;
+  readonly stride: number;
 }
 
 /** What a cache has besides its heads. */
@@ -60,6 +69,7 @@ export class LayerCache implements CacheView {
   /** The form that it was created in. */
   readonly #own: StorageForm;
   #storage: Storage;
+  #biases: SlotRows | undefined;
 
   /** Creates an empty cache of `heads` KV heads, whose bytes are counted in `ledger`. */
   constructor(
@@ -103,6 +113,9 @@ export class LayerCache implements CacheView {
   get rotations(): Uint32Array | undefined {
     return this.#storage.rotations;
   }
+  get biases(): SlotBiases | undefined {
+    return this.#biases;
+  }
   /** Slots of the longest head. */
   get length(): number {
     return this.lengths.reduce((a, b) => Math.max(a, b), 0);
@@ -143,6 +156,24 @@ export class LayerCache implements CacheView {
       first = g * this.capacity + at;
     if (hasRecords(storage)) this.#store.encodeRecords(recordRows(storage, part, first, x.length / d), d, x);
     else this.#store.encode(plainRows(storage[part]), d, first, x);
+  }
+
+  /** Sets what each slot in use adds to its logit, `[kvHead][slot]`; nothing is held where none adds anything. */
+  setBiases(given: readonly Float32Array[]): void {
+    if (given.every((head) => head.every((bias) => bias === 0))) {
+      this.#dropBiases();
+      return;
+    }
+    this.#biases ??= new SlotRows(this.heads, 0, this.#name, this.#ledger, this.#store);
+    this.#biases.fill(0);
+    this.#biases.reserve(this.capacity);
+    this.#biases.grow(this.length);
+    for (const [g, head] of given.entries()) this.#biases.write(head, head.length, Uint32Array.of(g));
+  }
+
+  #dropBiases(): void {
+    this.#biases?.destroy();
+    this.#biases = undefined;
   }
 
   /** Returns how many slots of each head, its first ones, come before this position. */
@@ -191,6 +222,7 @@ export class LayerCache implements CacheView {
   grow(m: number): void {
     const need = this.length + m;
     if (need > this.capacity) this.#resize(Math.max(need, Math.floor(this.capacity * 1.25)));
+    this.#biases?.reserve(need);
   }
 
   /** Like `append`, for slots whose keys and values the caller writes after those in use. */
@@ -207,6 +239,7 @@ export class LayerCache implements CacheView {
       );
       this.lengths[g] = this.lengths[g] + m;
     }
+    this.#biases?.grow(this.length);
     this.#ledger.use(this.#name, newSlotBytes(this.#storage) * this.heads * m);
   }
 
@@ -218,6 +251,7 @@ export class LayerCache implements CacheView {
    */
   keep(slots: readonly Uint32Array[], room = 0, levels?: readonly Uint8Array[]): void {
     this.#checkKeep(slots);
+    this.#biases?.keep(slots);
     const [live, allocated] = [this.liveBytes, this.allocatedBytes],
       need = slots.reduce((most, { length }) => Math.max(most, length), 0) + room,
       own = levelOf(this.form);
@@ -288,11 +322,24 @@ export class LayerCache implements CacheView {
     }
     copy.lengths.set(lengths);
     ledger.use(this.#name, copy.liveBytes);
+    if (this.#biases) copy.setBiases(this.#biasRows(lengths));
     return copy;
+  }
+
+  /** Returns what the first slots of each head add to their logits. */
+  #biasRows(lengths: Uint32Array): Float32Array[] {
+    const { data, stride } = this.#biases!; // asked for where there are some
+    return Array.from(lengths, (n, g) => data.slice(g * stride, g * stride + n));
   }
 
   /** Returns the slots in use, head after head, as copies. */
   slots(): Slots {
+    const slots = this.#storedSlots();
+    if (!this.#biases) return slots;
+    return { ...slots, biases: Float32Array.from(this.#biasRows(this.lengths).flatMap((head) => [...head])) };
+  }
+
+  #storedSlots(): Slots {
     const count = this.lengths.reduce((a, b) => a + b, 0),
       { form, headDim } = this,
       shape = { heads: 1, headDim, capacity: count, form, rebased: this.rotations !== undefined };
@@ -307,6 +354,14 @@ export class LayerCache implements CacheView {
 
   /** Fills an empty cache with such slots, of any form, `lengths[g]` of head g; positions must ascend in each head. */
   restore(lengths: readonly number[], slots: Slots): void {
+    this.#restoreSlots(lengths, slots);
+    const { biases } = slots;
+    if (!biases) return;
+    let at = 0;
+    this.setBiases(lengths.map((n) => biases.subarray(at, (at += n))));
+  }
+
+  #restoreSlots(lengths: readonly number[], slots: Slots): void {
     if (slots.rotations) this.#markRotations();
     if (slots.form === movedForm(this.form)) this.#storeAs(slots.form);
     const most = Math.max(...lengths);
@@ -327,6 +382,7 @@ export class LayerCache implements CacheView {
   /** Removes all slots; the storage stays for the next sequence. */
   clear(): void {
     this.#ledger.release(this.#name, this.liveBytes);
+    this.#dropBiases();
     this.lengths.fill(0);
     if (this.records) this.#resize(0); // the next sequence begins without levels
   }

@@ -10,18 +10,24 @@ import { expectLevels, movedForm, slotBytes, tokenBytes, type CacheForm } from '
 export const movesTogether = ({ hooks }: Pick<CompiledPolicy, 'hooks'>): boolean =>
   hooks('compact').some((hook) => hook.movesTogether);
 
+/** Whether a policy may give slots biases, each a number a slot and KV head. */
+export const givesBiases = ({ hooks }: Pick<CompiledPolicy, 'hooks'>): boolean =>
+  hooks('compact').some((hook) => hook.givesBiases);
+
 /**
  * Returns the bytes of one slot in every layer and KV head of a sequence's caches: keys, values and positions, summed
  * over the layers that keep slots, and KV heads. Layers with sliding windows hold fewer slots than a budget allows, and then fewer bytes.
  * @param moved whether slots are moved, and then have rotations of their own and keys of at least 16 bits
  * @param levels shares of the kept slots at each level: the bytes are then the most that a slot has on average, those of
  * the cache's form where no shares are known
+ * @param biased whether slots have biases
  */
 export function slotSizes(
   config: Pick<ModelConfig, 'mixers'>,
   form: CacheForm,
   moved = false,
   levels: readonly LevelShares[] = [],
+  biased = false,
 ): SlotBytes {
   const own = LEVELS.indexOf(form),
     heads = slotRows(config),
@@ -38,7 +44,7 @@ export function slotSizes(
         );
   return {
     form,
-    bytesPerSlot: Math.ceil(each) + 4 * (Number(moved) + Number(coarse)) * heads,
+    bytesPerSlot: Math.ceil(each) + 4 * (Number(moved) + Number(coarse) + Number(biased)) * heads,
     bytesOf,
   };
 }
@@ -68,4 +74,4 @@ export const policySizes = (
   config: Parameters<typeof slotSizes>[0],
   form: CacheForm,
   policy: Pick<CompiledPolicy, 'hooks' | 'levels'>,
-): SlotBytes => slotSizes(config, form, movesTogether(policy), policy.levels);
+): SlotBytes => slotSizes(config, form, movesTogether(policy), policy.levels, givesBiases(policy));

@@ -66,7 +66,9 @@ export async function runHostEvent(
     for (const [i, subject] of subjects.entries()) {
       await replace(replaced.made[i], subject.memory, backend);
       await writeState(policy.needs, drafts[i].state, subject.memory.states, shared, backend);
+      const biases = await givenBiases(replaced.made[i], settled.kept[i], backend);
       subject.memory.keep(settled.kept[i], room, settled.levels?.[i]);
+      if (biases) subject.memory.cache.setBiases(biases);
     }
     if (drafts.some(({ state }) => state.size > 0)) common.states.clear();
   });
@@ -122,6 +124,21 @@ function writeChanged(cache: LayerCache, part: CachePart, g: number, rows: Float
     while (i < at + d && rows[i] === before[i]) i++;
     if (i < at + d) cache.write(part, g, at / d, rows.subarray(at, at + d));
   }
+}
+
+/** Returns the biases of the kept slots that hooks give, `[kvHead][slot]`, if they give any. */
+async function givenBiases(
+  made: readonly ReplacementCache[],
+  kept: readonly Uint32Array[],
+  backend: Backend,
+): Promise<Float32Array[] | undefined> {
+  const last = made.findLast(({ biases }) => biases)?.biases;
+  if (!last) return undefined;
+  const {
+    data,
+    shape: [, slots = 0],
+  } = (await backend.read([last]))[0];
+  return kept.map((list, g) => Float32Array.from(list, (slot) => data[g * slots + slot]));
 }
 
 /** Replaces keys and values in the cache. */

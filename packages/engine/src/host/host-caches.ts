@@ -320,6 +320,7 @@ function slotsOf(layer: LayerMemory): LayerSlots {
   return {
     slots: cache.length,
     aligned,
+    biased: cache.biases !== undefined,
     lengths: cache.lengths,
     before: (position) => cache.before(position),
     kept: () => numbersOf(keptPositions(layer)),

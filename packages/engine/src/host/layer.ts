@@ -7,7 +7,7 @@ import type { Ledger } from '../ledger.ts';
 import { QueryRing } from './query-ring.ts';
 import type { LayerSnapshot } from '../memory/snapshot.ts';
 import { SlotIndex } from './slot-index.ts';
-import { SlotRows } from './slot-rows.ts';
+import { SlotRows } from '../cache/slot-rows.ts';
 import { StateStore } from './store.ts';
 import { WindowStatsCache } from './window-columns.ts';
 import type { ObservationPlan } from '../memory/observation-plan.ts';
@@ -76,7 +76,7 @@ export class LayerMemory {
 
   /** Whether it holds a cache only. */
   get plain(): boolean {
-    return !this.ring && !this.accumulated && !this.block && this.states.empty;
+    return !this.ring && !this.accumulated && !this.block && this.states.empty && !this.cache.biases;
   }
 
   /** Frees the rings and sums that no later event will read. */

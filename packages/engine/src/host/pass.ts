@@ -8,7 +8,7 @@ import { writeState } from './event.ts';
 import { liveRows, pick, pickPositions, pickQueries, put, withFrozen } from './frozen.ts';
 import type { HostState } from './host-state.ts';
 import type { LayerMemory } from './layer.ts';
-import type { SlotRows } from './slot-rows.ts';
+import type { SlotRows } from '../cache/slot-rows.ts';
 import { viewsActing, visibleNow } from './visibility.ts';
 import type { ViewSelection } from './visibility.ts';
 

@@ -144,6 +144,10 @@ function compute(
       if (ends !== undefined) common?.positions.set(ends, tensor);
       return tensor;
     }
+    case 'biases': {
+      const { data = new Float32Array(G * n), stride = n } = cache.biases ?? {};
+      return ops.from({ data: data.slice(), shape: [G, n], stride: [stride, 1] }, 'f32', lengths);
+    }
     case 'tokens':
       return tokens;
     case 'rope':
@@ -166,7 +170,7 @@ function compute(
     default:
       throw new KvError(
         'sequence',
-        `no signal ${signalKey(signal)} here: this engine offers tokens, positions, rope, embeddings, keys, values, values.output, queries, attention.last, .window, .max, .block and .accumulated`,
+        `no signal ${signalKey(signal)} here: this engine offers tokens, positions, biases, rope, embeddings, keys, values, values.output, queries, attention.last, .window, .max, .block and .accumulated`,
       );
   }
 }

@@ -4,7 +4,7 @@ import type { Store } from '../cache/storage.ts';
 import { pickHeads } from '../decoder/joined-heads.ts';
 import type { Ledger } from '../ledger.ts';
 import type { StoredState } from '../memory/snapshot.ts';
-import { SlotRows } from './slot-rows.ts';
+import { SlotRows } from '../cache/slot-rows.ts';
 
 interface Shape {
   readonly queryHeads: number;

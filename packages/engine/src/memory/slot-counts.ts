@@ -15,6 +15,8 @@ export interface LayerSlots {
   readonly slots: number;
   /** Whether every head holds the same positions. */
   readonly aligned: boolean;
+  /** Whether slots add something to their logits. */
+  readonly biased: boolean;
   /** Slots in use, `[kvHead]`. */
   readonly lengths: ArrayLike<number>;
   /** Returns how many slots of each head, its first ones, come before this position, `[kvHead]`. */
@@ -106,7 +108,7 @@ export class SlotCounts {
   layerContext(layer: number, { budget }: ActivePolicy, ahead = 0): LayerContext {
     const { layers, attention } = this.#config,
       heads = headsOf(this.#config, layer),
-      { slots: held, aligned } = this.#layers.of(layer),
+      { slots: held, aligned, biased } = this.#layers.of(layer),
       { decoded, promptLength, length } = this.#progress,
       sinks = this.#layers.sinks(layer),
       slots = held + ahead;
@@ -115,7 +117,10 @@ export class SlotCounts {
       layers,
       ...heads,
       ...(attention.scale !== 1 / Math.sqrt(heads.headDim) && { scale: attention.scale }),
+      ...(attention.softcap !== undefined && { softcap: attention.softcap }),
+      ...(this.#windowOf(layer) < Infinity && { window: this.#windowOf(layer) }),
       ...(sinks && { learnedSinks: sinks }),
+      ...(biased && { biased }),
       step: decoded + ahead,
       promptLength,
       length: length + ahead,

@@ -14,6 +14,8 @@ export interface Slots {
   readonly records?: Records | undefined;
   readonly positions: Uint32Array;
   readonly rotations?: Uint32Array | undefined;
+  /** What slots add to their logits, where some do. */
+  readonly biases?: Float32Array | undefined;
 }
 
 /** The numbers of a ring: queries `[w, H, d]`, positions `[w]`, rotations `[w, H]` once rebased. */

@@ -41,7 +41,7 @@ export function layoutOf(
     list.forEach(({ spec, columns }, i) => add('F32', `${at}states.${i}`, stateRows(spec, of), columns));
   add('U32', 'tokens', tokens);
   add('F32', 'logits', logits, vocab);
-  for (const [l, { lengths, ring, accumulated, block, states: own, levels, event }] of layers.entries()) {
+  for (const [l, { lengths, ring, accumulated, block, states: own, levels, biases, event }] of layers.entries()) {
     const { queryHeads: H, kvHeads: G, headDim: d } = heads[l],
       at = `layers.${l}.`,
       slots = sum(lengths),
@@ -55,6 +55,7 @@ export function layoutOf(
         add(dtype, `${at}${part}${name}`, slots, width);
     add('U32', `${at}positions`, slots);
     if (rebased) add('U32', `${at}rotations`, slots);
+    if (biases) add('F32', `${at}biases`, slots);
     if (ring) add('F32', `${at}ring.queries`, ring.window, H, d);
     if (ring) add('U32', `${at}ring.positions`, ring.window);
     if (ring && rebased) add('U32', `${at}ring.rotations`, ring.window, H);

@@ -116,7 +116,8 @@ function snapshotOf(manifest: SavedManifest, arrays: SavedArrays, heads: readonl
   const rows = (form: RowForm, name: string): Rows => ({ form, codes: bytes(name), scales: bytes(`${name}.scales`) });
   const slots = (at: string, leveled: boolean, headDim: number): Slots => {
     const { form } = manifest,
-      [positions, rotations] = [whole(`${at}positions`), whole(`${at}rotations`)];
+      [positions, rotations] = [whole(`${at}positions`), whole(`${at}rotations`)],
+      biases = arrays.get(`${at}biases`) as Float32Array | undefined;
     if (!leveled)
       return {
         form,
@@ -124,10 +125,11 @@ function snapshotOf(manifest: SavedManifest, arrays: SavedArrays, heads: readonl
         values: rows(storedForms[form].values, `${at}values`),
         positions,
         rotations,
+        biases,
       };
     const records = recordsOf(whole(`${at}levels`), bytes(`${at}records`), headDim),
       shape = { heads: 1, headDim, capacity: positions.length, form };
-    return { ...storageOfRecords(shape, records, positions, false), rotations };
+    return { ...storageOfRecords(shape, records, positions, false), rotations, biases };
   };
   const states = (list: readonly SavedState[], at: string): readonly StoredState[] =>
     list.map((state, i) => ({ ...state, data: floats(`${at}states.${i}`) }));

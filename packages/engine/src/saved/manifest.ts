@@ -22,13 +22,15 @@ export interface SavedLayer {
   readonly states: readonly SavedState[];
   /** How many slots have each level, if slots have levels of their own. */
   readonly levels?: readonly number[];
+  /** Whether slots add something to their logits; from version 3 on. */
+  readonly biases?: true;
   /** Slots that the last event allowed and kept in each head; null before the first. */
   readonly event: { readonly budgets: readonly number[]; readonly kept: readonly number[] } | null;
 }
 
 /** Everything in a saved cache except its arrays. */
 export interface SavedManifest {
-  readonly version: 1 | 2;
+  readonly version: 1 | 2 | 3;
   /** How keys and values are stored; f32 in version 1, which does not say. */
   readonly form: StorageForm;
   /** Fingerprint of the model whose keys and values these are. */
@@ -71,8 +73,8 @@ export const MOST: number = 2 ** 31 - 1;
 export function parseManifest(value: unknown, where: string): SavedManifest {
   const fields = object(value, where, 'the manifest');
   const { version } = fields;
-  if (version !== 1 && version !== 2)
-    throw new KvError(where, `expected a saved cache of version 1 or 2, got version ${show(version)}`);
+  if (version !== 1 && version !== 2 && version !== 3)
+    throw new KvError(where, `expected a saved cache of version 1 to 3, got version ${show(version)}`);
   return {
     version,
     form: version === 1 ? 'f32' : word(fields, 'form', Object.keys(storedForms) as StorageForm[], where),
@@ -89,7 +91,7 @@ export function parseManifest(value: unknown, where: string): SavedManifest {
     mostSlots: count(fields, 'mostSlots', where),
     shift: fields.shift === null ? null : count(fields, 'shift', where),
     logits: count(fields, 'logits', where),
-    layers: items(fields, 'layers', where).map((layer) => parseLayer(layer, where)),
+    layers: items(fields, 'layers', where).map((layer) => parseLayer(layer, version, where)),
     ...(fields.carried !== undefined && { carried: counts(fields, 'carried', where) }),
     states: items(fields, 'states', where).map((state) => parseState(state, where)),
   };
@@ -110,7 +112,7 @@ function bytesOf({ bytes }: JsonFields, where: string): number {
   throw new KvError(where, `bytes must be a positive whole number, got ${show(bytes)}`);
 }
 
-function parseLayer(value: unknown, where: string): SavedLayer {
+function parseLayer(value: unknown, version: number, where: string): SavedLayer {
   const fields = object(value, where, 'a layer');
   const ring = fields.ring === null ? null : object(fields.ring, where, 'ring'),
     event = fields.event === null ? null : object(fields.event, where, 'event');
@@ -122,6 +124,7 @@ function parseLayer(value: unknown, where: string): SavedLayer {
     block: fields.block === true,
     states: items(fields, 'states', where).map((state) => parseState(state, where)),
     ...(fields.levels !== undefined && { levels: counts(fields, 'levels', where) }),
+    ...(version > 2 && fields.biases === true && { biases: true }),
     event: event && { budgets: counts(event, 'budgets', where), kept: counts(event, 'kept', where) },
   };
 }

@@ -50,12 +50,13 @@ export async function saveCache(sequence: Sequence): Promise<Uint8Array> {
   const layers = saved.layers.map(({ slots, ring, accumulated, block, states, lengths, aligned }, l): SavedLayer => {
     const at = `layers.${l}.`,
       kept = last?.kept[l],
-      { positions, rotations } = slots,
+      { positions, rotations, biases } = slots,
       levels = slots.records && levelsOf(slots.records);
     for (const [name, numbers] of Object.entries({
       ...slotArrays(slots),
       positions,
       rotations,
+      biases,
       'ring.queries': ring?.queries,
       'ring.positions': ring?.positions,
       'ring.rotations': ring?.rotations,
@@ -72,13 +73,14 @@ export async function saveCache(sequence: Sequence): Promise<Uint8Array> {
       block: block !== undefined,
       states: putStates(states, at),
       ...(levels && { levels: LEVELS.map((_, level) => levels.filter((of) => of === level).length) }),
+      ...(biases && { biases: true }),
       event: kept ? { budgets: [...last!.budgets[l]], kept: kept.map((each) => each.length) } : null, // `kept` is of it
     };
   });
   const { carried = [] } = saved;
   carried.forEach((numbers, i) => put(`carried.${i}`, numbers));
   const manifest: SavedManifest = {
-    version: 2,
+    version: layers.some(({ biases }) => biases) ? 3 : 2, // only what needs it is unknown to older releases
     form: saved.layers[0].slots.form,
     model: fingerprint,
     policy: policy.label,

@@ -10,7 +10,7 @@ export type Target = (typeof TARGETS)[number];
 const INSIDE = ['view', 'freeze', 'wrapSelect', 'compact'] as const;
 const GIVEN: Readonly<Record<Exclude<Target, 'kv'>, readonly string[]>> = {
   'transformers.js': [
-    ...['keys', 'values', 'positions', 'tokens', 'rope', 'queries'],
+    ...['keys', 'values', 'positions', 'biases', 'tokens', 'rope', 'queries'],
     ...['attention.window', 'attention.last', 'attention.max'],
   ],
   'node-llama-cpp': ['positions', 'tokens'],

@@ -1,4 +1,4 @@
-import { count, keys, positions, queries, values, weightScorer } from '@kv/core';
+import { biases, count, keys, positions, queries, values, weightScorer } from '@kv/core';
 import { blockAttention, overWindow } from '@kv/core/shared';
 import { squaredErrors } from './squared-errors.ts';
 
@@ -15,7 +15,7 @@ export const dropkv = weightScorer(
     source: 'DropKV, openreview MqfNzH3TVH',
     says: 'Exact eviction errors of the last queries, squared and summed.',
     options: { window: count(32, 'queries', 'Last queries that are looked at, whose own slots stay.') },
-    needs: ({ window }) => [queries(window), keys, values, positions],
+    needs: ({ window }) => [queries(window), keys, values, positions, biases],
     ends: ({ window: last }) => ({ last }),
   },
   (ctx, { window }) => {

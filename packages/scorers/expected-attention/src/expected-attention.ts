@@ -1,4 +1,5 @@
 import {
+  biases,
   count,
   flag,
   keys,
@@ -32,11 +33,12 @@ type Seen = StepContext & {
   readonly keys: Tensor;
   readonly values: Tensor;
   readonly positions: Tensor;
+  readonly biases: Tensor;
 };
 /**
  * Weights, on KV rows, under a normal distribution of future queries with mean `[H, d]` and covariance `[H, d, d]`
  * before rotation. Keys are turned back by R, the mean rotation of the future positions: μᵀRᵀk and kᵀR Σ Rᵀk. A head's learned
- * sink, which no query changes, is one more score.
+ * sink, which no query changes, is one more score, and a slot's bias joins its own.
  */
 function expected(
   ctx: Seen,
@@ -52,7 +54,8 @@ function expected(
   const sink = ops.less(p, sinks);
   const linear = ops.div(ops.dot(mean, k), root);
   const squares = spread && ops.kernel(quadratic, { x: k, m: spread, c: origin(ops, d) });
-  const logits = squares ? ops.add(linear, ops.div(squares, 2 * square)) : linear;
+  const expectedLogits = squares ? ops.add(linear, ops.div(squares, 2 * square)) : linear;
+  const logits = at.biased ? ops.add(expectedLogits, ctx.biases) : expectedLogits;
   const a = ops.groupRows('mean', softmaxWithSinks(ctx, ops.where(sink, LOWEST, logits)), at.kvHeads);
   return { scores: valueNorm ? ops.mul(ops.add(a, epsilon), ops.norm(v)) : a, forced: sink };
 }
@@ -78,7 +81,7 @@ export const expectedAttention = weightScorer(
       ),
       ...options,
     },
-    needs: ({ window }) => [queries(window), rope, keys, values, positions],
+    needs: ({ window }) => [queries(window), rope, keys, values, positions, biases],
     ends,
   },
   (ctx, o) => {
@@ -103,7 +106,7 @@ export const expectedAttentionStats = weightScorer(
     source,
     says: 'The attention that future queries would give, by calibrated statistics.',
     options,
-    needs: [queryStatistics, rope, keys, values, positions],
+    needs: [queryStatistics, rope, keys, values, positions, biases],
     ends,
   },
   (ctx, o) => {

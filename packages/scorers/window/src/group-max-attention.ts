@@ -1,5 +1,5 @@
 import { count, LOWEST, odd, weightScorer } from '@kv/core';
-import { causalDot, overWindow } from '@kv/core/shared';
+import { blockLogits, overWindow } from '@kv/core/shared';
 import { lastQueries } from './last-queries.ts';
 
 /**
@@ -21,11 +21,12 @@ export const groupMaxAttention = weightScorer(
     ...lastQueries,
   },
   (ctx, { window, kernel }) => {
-    const { ops, at, keys: k, positions: p } = ctx;
+    const { ops, at, keys: k } = ctx;
     const [G = 1, n = 1] = k.shape;
     const last = ops.lastSlots(k, window);
-    const sums = overWindow(ctx, 'sum', G, ({ queries: q, count: c, first }) => {
-      const logits = ops.kernel(causalDot, { q, k, p }, { block: c, first });
+    const sums = overWindow(ctx, 'sum', G, (block) => {
+      const { count: c } = block,
+        logits = blockLogits(ctx, block);
       // over the group's heads, for each query
       const largest = ops.groupRows('max', ops.reshape(logits, [at.queryHeads, c * n]), G);
       return ops.softmax(ops.where(last, LOWEST, ops.reshape(largest, [G * c, n])));

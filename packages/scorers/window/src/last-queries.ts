@@ -1,4 +1,4 @@
-import { keys, positions, queries } from '@kv/core';
+import { biases, keys, positions, queries } from '@kv/core';
 
 interface Window {
   readonly window: number;
@@ -6,6 +6,6 @@ interface Window {
 
 /** `needs` and `ends` of a piece that reads the attention of the last w queries, whose own slots stay. */
 export const lastQueries = {
-  needs: ({ window }: Window) => [queries(window), keys, positions] as const,
+  needs: ({ window }: Window) => [queries(window), keys, positions, biases] as const,
   ends: ({ window: last }: Window) => ({ last }),
 };

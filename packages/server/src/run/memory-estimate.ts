@@ -3,6 +3,7 @@ import type { AnySignal } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import {
   movedForm,
+  givesBiases,
   movesTogether,
   observationPlan,
   slotBytes,
@@ -115,8 +116,9 @@ export function sequenceBytes(
   const grown = (n: number): number => Math.ceil(1.25 * n) + 2,
     { policy } = sequencePolicy,
     moves = tokens > maxPositions || (policy !== undefined && movesTogether(policy)),
+    biased = policy !== undefined && givesBiases(policy),
     cache = (n: number, { kvHeads, headDim }: KvHeads): number =>
-      kvHeads * n * slotBytes(moves ? movedForm(form) : form, headDim, true),
+      kvHeads * n * (slotBytes(moves ? movedForm(form) : form, headDim, true) + (biased ? 4 : 0)),
     most = (bytes: (n: number, of: Heads) => number): number => Math.max(...slots.map((n, l) => bytes(n, heads[l]))),
     // what pieces read, one layer at a time, where it is not stored as they read it
     decoded = form === 'f32' || needs.length === 0 ? 0 : most((n, { kvHeads, headDim }) => 8 * kvHeads * headDim * n),

@@ -1,4 +1,4 @@
-import { hostStore, type Store } from '../cache/storage.ts';
+import { hostStore, type Store } from './storage.ts';
 import type { Ledger } from '../ledger.ts';
 
 /**
@@ -27,8 +27,8 @@ export class SlotRows {
     return this.#stride;
   }
 
-  /** Grows to `length` slots, the new ones at `init`. */
-  grow(length: number): void {
+  /** Makes room for `length` slots. */
+  reserve(length: number): void {
     if (length > this.#stride) {
       const stride = Math.max(length, Math.floor(this.#stride * 1.25));
       const data = this.#store.createNumbers(this.rows * stride);
@@ -40,6 +40,11 @@ export class SlotRows {
       this.#store.releaseNumbers(this.#data);
       [this.#data, this.#stride] = [data, stride];
     }
+  }
+
+  /** Grows to `length` slots, the new ones at `init`. */
+  grow(length: number): void {
+    this.reserve(length);
     this.#count(length);
   }
 

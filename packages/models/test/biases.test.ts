@@ -1,0 +1,98 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { compose } from '@kv/core';
+import { referenceEngine, slotSizes, stepTogether } from '@kv/engine';
+import { writeTinyModel } from '@kv/model-testing';
+import { h2o, snapkv } from '@kv/scorers-attention';
+import { topK } from '@kv/selectors-top-k';
+import { fit } from '@kv/transforms-fit';
+import { afterAll, expect, test } from 'vitest';
+import { cpuRuntime, generate, hostRuntime, loadCache, loadModel, saveCache, Sequence } from '../src/index.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'kv-biases-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+const path = writeTinyModel(folder, { layers: 3 }),
+  model = await loadModel(path, { runtime: cpuRuntime({ exact: true }) }),
+  ids = Array.from({ length: 120 }, (_, i) => (i * 37 + (i >> 3)) % 250),
+  policy = compose(snapkv({ window: 6 }), topK(), fit({ queries: 8 }));
+const near = (got: readonly Float32Array[], want: readonly Float32Array[]): void =>
+  got.forEach((row, r) => row.forEach((x, i) => expect(Math.abs(x - want[r][i])).toBeLessThan(2e-3)));
+
+test.each([policy, compose(h2o({ recent: 4 }), topK(), fit({ queries: 5 }))])(
+  '$label: blocks, tokens and events of the module are those of plain loops',
+  async (policy) => {
+    const plain = await loadModel(path, { runtime: hostRuntime({ engine: referenceEngine() }) }),
+      run = async (of: typeof model) => {
+        const sequence = new Sequence(of);
+        await sequence.prefill(ids.slice(0, 80), { policy, budget: 16, block: 20 });
+        for (const id of ids.slice(80, 90)) await sequence.step(id, 4);
+        await sequence.append(ids.slice(90, 99), { rows: 3 });
+        return sequence;
+      },
+      [got, want] = [await run(model), await run(plain)];
+    expect(got.kept()).toEqual(want.kept());
+    near(await got.logits(), await want.logits());
+    const held = (sequence: Sequence) =>
+      (sequence.memory.caches as never as Held).layers.map(({ cache }) => cache.biases);
+    expect(held(got).every((biases) => biases)).toBe(true);
+  },
+);
+/** What tests look at of caches on the host. */
+interface Held {
+  readonly layers: readonly { readonly cache: { readonly biases?: { readonly data: Float32Array } } }[];
+}
+
+test('copies and sequences that step together go on alike', async () => {
+  const first = new Sequence(model);
+  await first.prefill(ids.slice(0, 60), { policy, budget: 12 });
+  const [second, third] = [first.fork(), first.fork()];
+  await stepTogether([
+    { sequence: first, token: 5 },
+    { sequence: second, token: 7 },
+  ] as never);
+  await third.step(5);
+  near(await first.logits(), await third.logits());
+  // its biases are its own
+  await second.evict(policy, 8);
+  await first.step(9);
+  await third.step(9);
+  near(await first.logits(), await third.logits());
+  for (const each of [first, second, third]) {
+    each.destroy();
+    expect([each.memory.ledger.live, each.memory.ledger.allocated]).toEqual([0, 0]);
+  }
+});
+
+test('a file says that slots have biases by its version; one that is not finite is an error', async () => {
+  const file = async (of: typeof policy | undefined) => {
+      const sequence = new Sequence(model);
+      await sequence.prefill(ids.slice(0, 40), of ? { policy: of, budget: 12 } : {});
+      return saveCache(sequence);
+    },
+    [with_, without] = [await file(policy), await file(undefined)],
+    text = (bytes: Uint8Array): string => Buffer.from(bytes).toString('latin1');
+  expect([text(with_), text(without)].map((all) => /\\"version\\":(\d)/.exec(all)?.[1])).toEqual(['3', '2']);
+  const length = Number(new DataView(with_.buffer, with_.byteOffset).getBigUint64(0, true)),
+    header = JSON.parse(text(with_.subarray(8, 8 + length))) as Record<
+      string,
+      { data_offsets: readonly [number, number] }
+    >,
+    at = 8 + length + header['layers.1.biases'].data_offsets[0];
+  new DataView(with_.buffer, with_.byteOffset).setFloat32(at, NaN, true);
+  await expect(loadCache(model, with_)).rejects.toThrow(
+    'saved cache: layers.1.biases must hold finite numbers, got NaN at 0',
+  );
+});
+
+test('bytes allow for a number a slot', () => {
+  const sizes = (biased: boolean) => slotSizes(model.config, 'f32', false, [], biased).bytesPerSlot;
+  expect(sizes(true) - sizes(false)).toBe(4 * 2 * 3); // KV heads, layers
+});
+
+test('nothing is held where nothing is evicted', async () => {
+  const result = await generate(model, { ids: ids.slice(0, 30), policy, budget: 64, maxNewTokens: 4 }),
+    plain = await generate(model, { ids: ids.slice(0, 30), maxNewTokens: 4 });
+  expect(result.tokens).toEqual(plain.tokens);
+  expect(result.report.bytes.live).toBe(plain.report.bytes.live);
+});

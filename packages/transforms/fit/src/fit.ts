@@ -1,0 +1,123 @@
+import { biases, count, flag, keys, number, onCompact, positions, queries, values } from '@kv/core';
+import type { LayerContext, Ops, Tensor } from '@kv/core';
+import { dualEquations, intoSlots, referenceLogits, solved, spread, UNSEEN } from './kernels.ts';
+
+/** What the reference queries see of all slots and of the kept ones. */
+interface Reference {
+  readonly ops: Ops;
+  /** e^(logit - the query's largest) of kept slots, `[H w, t]`. */
+  readonly e: Tensor;
+  /** Σ e over all slots: the mass of a query, `[H w, 1]`. */
+  readonly y: Tensor;
+  /** A number of each kept slot, `[G, t]`. */
+  readonly like: Tensor;
+}
+
+/** Xᵀ (X Xᵀ + λ)⁻¹ r: the smallest change of the kept slots' numbers that gives x's queries what is missing, `[G, t, c]`. */
+function smallestChange({ ops, like }: Reference, x: Tensor, r: Tensor, ridge: number): Tensor {
+  const a = ops.kernel(dualEquations, { x, r }, { heads: like.shape[0] });
+  return ops.kernel(spread, { x, alpha: ops.kernel(solved, { a }, { ridge }), like });
+}
+
+/** Σ x² over each row, and over the rows of each KV head, `[G, 1]`. */
+const squaresOf = (ops: Ops, x: Tensor, G: number): Tensor => ops.groupRows('sum', ops.sum(ops.mul(x, x)), G);
+
+/** Projected gradient steps after the closed form. */
+const STEPS = 2;
+
+/**
+ * B >= 0 that minimises |E B - y|² within [e^-bound, e^bound]: how many slots each kept slot stands for, `[G, t]`; 1 in a
+ * head where that is no better.
+ */
+function masses(reference: Reference, ridge: number, bound: number): Tensor {
+  const { ops, e, y, like } = reference,
+    [G = 1] = like.shape,
+    error = (b: Tensor): Tensor => ops.sub(ops.sum(ops.mul(e, b)), y),
+    within = (b: Tensor): Tensor => ops.max(ops.min(b, Math.exp(bound)), Math.exp(-bound)),
+    one = ops.fill(like, 1),
+    plain = error(one);
+  const change = ops.reduce('sum', smallestChange(reference, e, ops.mul(plain, -1), ridge), 'channels');
+  // no eigenvalue of EᵀE is above its largest row sum
+  const steepest = ops.max(ops.reduce('max', ops.groupRows('sum', ops.mul(e, ops.sum(e)), G), 'slots'), 1e-30);
+  let b = within(ops.add(one, change));
+  for (let step = 0; step < STEPS; step++)
+    b = within(ops.sub(b, ops.div(ops.groupRows('sum', ops.mul(e, error(b)), G), steepest)));
+  return ops.where(ops.atLeast(squaresOf(ops, plain, G), squaresOf(ops, error(b), G)), b, one);
+}
+
+/** Returns each query's e^(logit - its largest), `[H w, n]`, and that of its sink. */
+function exponentials(
+  { ops, at: { learnedSinks: sinks } }: { readonly ops: Ops; readonly at: LayerContext },
+  logits: Tensor,
+): { readonly all: Tensor; readonly sink: Tensor | 0 } {
+  const rows = logits.shape[0],
+    most = ops.reduce('max', logits, 'slots'),
+    own =
+      sinks &&
+      ops.from({
+        data: Float32Array.from({ length: rows }, (_, row) => sinks[Math.floor((row * sinks.length) / rows)]),
+        shape: [rows, 1],
+      }),
+    // of a query that sees nothing, all are 0
+    top = ops.max(own ? ops.max(most, own) : most, UNSEEN / 10);
+  return { all: ops.exp(ops.sub(logits, top)), sink: own ? ops.exp(ops.sub(own, top)) : 0 };
+}
+
+/**
+ * Attention Matching: gives each kept slot a bias, so that the kept slots have the mass of all on reference queries, and a
+ * value, so that attention over them answers as attention over all did.
+ *
+ * @remarks Zweiger et al. 2026 (Attention Matching, arXiv:2602.16284), its closed forms after any selection. With E = e^logit of the last `queries` queries of all heads of a group and y its row sums, over all slots:
+ * B >= 0 minimises |E_S B - y|² over the kept slots S, beta = ln B joins their logits; with X the weights of S that B gives
+ * and Y the outputs over all slots, C minimises |X C - Y|² and replaces V_S. Both are solved for the smallest change from
+ * B = 1 and C = V_S, with a ridge: where all is kept nothing changes, and fewer queries than slots are no trouble. On the
+ * reference queries neither the error of the mass nor that of the output is above that of the kept slots as they are; a
+ * head where it would be stays as it is. Biases that slots had are part of what is matched. Keys and kept slots stay. O(m²
+ * (kept + m)) a KV head, m = `queries` times the heads of a group.
+ */
+export const fit = onCompact(
+  'fit',
+  {
+    source: 'Zweiger et al. 2026, arXiv:2602.16284',
+    says: 'Refits mass and values of kept slots so that they answer as all slots did.',
+    options: {
+      queries: count(32, 'queries', 'Last queries that the fit matches.'),
+      ridge: number(0.1, 'What a change costs, in mean squared weights of the queries.', { above: 0 }),
+      bound: number(3, 'Largest bias that an event gives or takes, in nats.', { least: 0, most: 20 }),
+      mass: flag(true, 'Whether slots get biases.'),
+      values: flag(true, 'Whether values are refitted.'),
+    },
+    needs: ({ queries: w }) => [keys, values, positions, biases, queries(w)],
+    biases: ({ mass }) => mass,
+  },
+  (ctx, { ridge, bound, mass, values: refits }) => {
+    const { ops, at, keys: k, values: v, positions: p, biases: before, queries: q, kept } = ctx,
+      [, w = 1, d = 1] = q.shape,
+      G = k.shape[0],
+      { scale = 1 / Math.sqrt(d), softcap: cap = 0, window = 0 } = at;
+    const logits = ops.kernel(referenceLogits, { q, k, p, b: before }, { scale, cap, window, first: at.length - w });
+    const { all, sink } = exponentials(ctx, logits);
+    /** Weights from exponentials. */
+    const weights = (e: Tensor): Tensor => ops.div(e, ops.max(ops.add(ops.sum(e), sink), 1e-30));
+    const [like, own] = [ops.take(before, kept), ops.take(v, kept)]; // [G, t], [G, t, d]
+    const reference = { ops, e: ops.take(all, kept), y: ops.sum(all), like };
+
+    const b = mass ? masses(reference, ridge, bound) : ops.fill(like, 1);
+    const beta = ops.log(b);
+    const x = weights(ops.mul(reference.e, b));
+    const outputs = ops.matmul(weights(all), v);
+    const missing = ops.sub(outputs, ops.matmul(x, own));
+    const change = refits ? smallestChange(reference, x, missing, ridge) : ops.fill(own, 0);
+    const left = ops.sub(missing, ops.matmul(x, change));
+    const plain = ops.sub(outputs, ops.matmul(weights(reference.e), own));
+    const better = ops.atLeast(squaresOf(ops, plain, G), squaresOf(ops, left, G)); // [G, 1]
+
+    const counts = ops.sum(ops.fill(like, 1)); // [G, 1]
+    const inPlace = (of: Tensor): Tensor =>
+      ops.kernel(intoSlots, { x: ops.where(better, of, 0), kept, counts, like: before });
+    return {
+      ...(mass && { biases: ops.add(before, inPlace(beta)) }),
+      ...(refits && { values: ops.add(v, inPlace(change)) }),
+    };
+  },
+);

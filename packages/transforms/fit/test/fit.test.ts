@@ -1,0 +1,167 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { compile, emptyDraft, traceOps } from '@kv/core/engine';
+import { mulberry } from '@kv/core/shared';
+import { cpu, readCpu } from '@kv/cpu';
+import { each, kernelLaws, refitLaws } from '@kv/laws';
+import { fitOracle } from './fit.oracle.ts';
+import { dualEquations, fit, intoSlots, referenceLogits, solved, spread } from '../src/index.ts';
+
+const numbers = (count: number, by: number): Float32Array =>
+  Float32Array.from({ length: count }, (_, i) => Math.sin(i * by));
+const params: Readonly<Record<string, Readonly<Record<string, number>>>> = {
+  [referenceLogits.id]: { scale: 0.5, cap: 4, window: 3, first: 2 },
+  [solved.id]: { ridge: 0.01 },
+};
+/** Two queries of each row's KV head, and equations that can be solved. */
+const make = ({ rows, slots, lengths }: { rows: number; slots: number; lengths?: readonly number[] | undefined }) => {
+  const [m, c] = [2, 3],
+    equations = numbers(rows * m * (m + c), 3),
+    counts = Array.from({ length: rows }, (_, g) => Math.ceil((lengths?.[g] ?? slots) / 2));
+  for (let g = 0; g < rows; g++) {
+    const at = g * m * (m + c);
+    [equations[at], equations[at + m + c + 1], equations[at + m + c]] = [2, 2, equations[at + 1]];
+  }
+  return {
+    q: { data: numbers(rows * m * 2, 5), shape: [rows, m, 2] },
+    k: { data: numbers(rows * slots * 2, 7), shape: [rows, slots, 2], lengths },
+    p: { data: Uint32Array.from({ length: rows * slots }, (_, i) => i % slots), shape: [rows, slots], lengths },
+    b: { data: numbers(rows * slots, 2), shape: [rows, slots], lengths },
+    x: { data: numbers(rows * slots, 5), shape: [rows, slots], lengths },
+    r: { data: numbers(rows * c, 11), shape: [rows, c] },
+    a: { data: equations, shape: [rows, m, m + c] },
+    alpha: { data: numbers(rows * (1 + c), 13), shape: [rows, 1, 1 + c] },
+    like: { data: new Float32Array(rows * slots), shape: [rows, slots], lengths },
+    kept: { data: Uint32Array.from({ length: rows * slots }, (_, i) => 2 * (i % slots)), shape: [rows, slots] },
+    counts: { data: Float32Array.from(counts), shape: [rows, 1] },
+  };
+};
+describe.each([referenceLogits, dualEquations, solved, spread, intoSlots])('$id', (kernel) => {
+  each(
+    kernelLaws(kernel, {
+      runs: 15,
+      make: (size) => ({
+        inputs: Object.fromEntries(Object.keys(kernel.inputs).map((name) => [name, make(size)[name as 'x']])),
+        params: { heads: size.rows, ...params[kernel.id] },
+      }),
+    }),
+    test,
+  );
+});
+
+describe.each([
+  fit({ queries: 4 }),
+  fit({ queries: 1, ridge: 1e-6 }),
+  fit({ queries: 6, values: false, bound: 0.5 }),
+  fit({ queries: 3, mass: false }),
+])('$label', (piece) => each(refitLaws(piece, { runs: 100 }), test));
+describe('under a soft cap, a window and sinks', () =>
+  each(
+    refitLaws(fit({ queries: 5 }), {
+      runs: 60,
+      at: ({ queryHeads }) => ({
+        softcap: 0.5,
+        window: 6,
+        scale: 2,
+        learnedSinks: Float32Array.from({ length: queryHeads }, (_, h) => h - 1),
+      }),
+    }),
+    test,
+  ));
+
+test.each([
+  [{ queries: 0 }, 'fit: queries must be a positive whole number of queries, got 0'],
+  [{ ridge: 0 }, 'fit: ridge must be a positive number, got 0'],
+  [{ bound: 21 }, 'fit: bound must be a number from 0 to 20, got 21'],
+])('%j is an error', (options, message) => expect(() => fit(options)).toThrow(message));
+
+const cases = fc.record({
+  seed: fc.integer(),
+  G: fc.integer({ min: 1, max: 2 }),
+  group: fc.integer({ min: 1, max: 3 }),
+  w: fc.integer({ min: 1, max: 5 }),
+  n: fc.integer({ min: 2, max: 14 }),
+  d: fc.integer({ min: 1, max: 4 }),
+  ridge: fc.constantFrom(0.01, 0.3),
+  sinks: fc.boolean(),
+});
+test('agrees with Attention Matching in float64, and records only', () => {
+  fc.assert(
+    fc.property(cases, ({ seed, G, group, w, n, d, ridge, sinks }) => {
+      const draw = mulberry(seed),
+        numbers = (count: number): Float32Array => Float32Array.from({ length: count }, () => 4 * draw() - 2),
+        H = G * group,
+        [q, k, v, b] = [numbers(H * w * d), numbers(G * n * d), numbers(G * n * d), numbers(G * n)],
+        own = numbers(H),
+        kept = Array.from({ length: G }, () => [
+          0,
+          ...Array.from({ length: n - 1 }, (_, j) => j + 1).filter(() => draw() < 0.5),
+        ]),
+        // the queries see all slots
+        at = {
+          ...{
+            layer: 0,
+            layers: 1,
+            queryHeads: H,
+            kvHeads: G,
+            headDim: d,
+            step: 0,
+            promptLength: n + w,
+            length: n + w,
+          },
+          ...{ slots: n, aligned: true, budget: n, selectRows: G },
+          ...(sinks && { learnedSinks: own }),
+        },
+        arrays: Record<string, Float32Array> = { keys: k, values: v, biases: b };
+      const run = (ops: typeof cpu.ops) => {
+        const read = ({ id }: { readonly id: string }) =>
+            id === 'queries'
+              ? ops.from({ data: q, shape: [H, w, d] })
+              : id === 'positions'
+                ? ops.from({ data: Uint32Array.from({ length: G * n }, (_, i) => i % n), shape: [G, n] }, 'u32')
+                : ops.from({ data: arrays[id], shape: id === 'biases' ? [G, n] : [G, n, d] }),
+          marks = Float32Array.from({ length: G * n }, (_, i) => Number(kept[Math.floor(i / n)].includes(i % n))),
+          layer = { at, budgets: kept.map(({ length }) => length), read },
+          budgets = ops.from({ data: Float32Array.from(kept, ({ length }) => length), shape: [G, 1] });
+        return compile(fit({ queries: w, ridge }))
+          .hooks('compact')[0]
+          .run({
+            ...{ at, ops, draft: emptyDraft(layer, ops), read: read as never },
+            kept: ops.select(ops.from({ data: marks, shape: [G, n] }), budgets),
+          });
+      };
+      const made = run(cpu.ops),
+        [biases, values] = [readCpu(made.biases!).data, readCpu(made.values!).data],
+        trace = traceOps(cpu);
+      expect(readCpu(trace.reveal(run(trace.ops).values!)).data).toEqual(values);
+      for (let g = 0; g < G; g++) {
+        const rows = Array.from({ length: group * w }, (_, i) => {
+            const h = g * group + Math.floor(i / w),
+              logits = Array.from({ length: n }, (_, j) => {
+                let dot = 0;
+                for (let c = 0; c < d; c++) dot += q[(h * w + (i % w)) * d + c] * k[(g * n + j) * d + c];
+                return dot / Math.sqrt(d) + b[g * n + j];
+              }),
+              top = Math.max(...logits, sinks ? own[h] : -Infinity);
+            return { e: logits.map((x) => Math.exp(x - top)), sink: sinks ? Math.exp(own[h] - top) : 0 };
+          }),
+          want = fitOracle(
+            {
+              e: rows.map(({ e }) => e),
+              sink: rows.map(({ sink }) => sink),
+              values: Array.from({ length: n }, (_, j) => [...v.subarray((g * n + j) * d, (g * n + j + 1) * d)]),
+              kept: kept[g],
+            },
+            { ridge, bound: 3 },
+          );
+        // a head whose output would suffer stays as it is: the laws see to it
+        if (kept[g].every((j) => biases[g * n + j] === b[g * n + j])) continue;
+        kept[g].forEach((j, i) => {
+          expect(biases[g * n + j]).toBeCloseTo(b[g * n + j] + Math.log(want.factors[i]), 3);
+          for (let c = 0; c < d; c++) expect(values[(g * n + j) * d + c]).toBeCloseTo(want.values[i][c], 2);
+        });
+      }
+    }),
+    { numRuns: 60 },
+  );
+});
