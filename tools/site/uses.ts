@@ -104,6 +104,20 @@ export const uses: Readonly<Record<string, Use>> = {
     measured:
       'While a small model reasons with 192 slots it is right in 28.3 % of 299 problems, its base in 20.2 %, H2O in 54.6 %.',
   },
+  shotkv: {
+    when: 'The prompt is a row of examples that a blank line ends, and the answer is long: examples stay or go as wholes, and the answer never evicts them.',
+    instead: { chunkkv: 'the prompt has no such parts', snapkv: SIMPLER },
+    policy: 'shotkv(window=4,every=8)',
+  },
+  phases: {
+    when: 'An agent thinks, calls tools and reads their answers in turn: what one of these looks at should not go because another one spoke last.',
+    instead: { snapkv: SIMPLER, taFast: CODES },
+  },
+  lazyEviction: {
+    when: 'The model reasons at length and comes back to what it has not looked at for a while.',
+    instead: { h2o: 'it was ahead of R-KV in our one measurement of reasoning', rkv: 'the model repeats itself' },
+    policy: 'lazyEviction(recent=8,every=8)',
+  },
   rkv: {
     when: 'The model reasons at length and repeats itself: copies of what is kept go first.',
     instead: { h2o: 'it was ahead in our one measurement', alpha: 'near-copies are in the prompt' },
