@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { compose } from '@kv/core';
+import { biases, compose, onCompact } from '@kv/core';
 import { referenceEngine, slotSizes, stepTogether } from '@kv/engine';
 import { writeTinyModel } from '@kv/model-testing';
 import { h2o, snapkv } from '@kv/scorers-attention';
@@ -95,4 +95,29 @@ test('nothing is held where nothing is evicted', async () => {
     plain = await generate(model, { ids: ids.slice(0, 30), maxNewTokens: 4 });
   expect(result.tokens).toEqual(plain.tokens);
   expect(result.report.bytes.live).toBe(plain.report.bytes.live);
+});
+
+test.each([
+  [
+    'gives biases that are not finite',
+    true,
+    NaN,
+    'mine, layer 0: biases must be finite and at most 10000 in size, got another in row 0, slot 0',
+  ],
+  [
+    'gives biases beyond what engines take',
+    true,
+    20_000,
+    'mine, layer 0: biases must be finite and at most 10000 in size, got another in row 0, slot 0',
+  ],
+  ['does not declare them', false, 1, "expected 'biases' in its declaration, as it gives biases, got none"],
+])('a hook that %s is an error, and nothing has changed', async (_, declared, bias, message) => {
+  const hook = onCompact('mine', { needs: [biases], biases: () => declared }, ({ ops, biases: b }) => ({
+      biases: ops.add(b, bias),
+    })),
+    sequence = new Sequence(model);
+  await expect(
+    sequence.prefill(ids.slice(0, 40), { policy: compose(snapkv({ window: 6 }), topK(), hook()), budget: 12 }),
+  ).rejects.toThrow(message);
+  sequence.destroy();
 });

@@ -123,6 +123,9 @@ export function runStepHook(hook: StepHook, places: readonly HookPlace[]): reado
   return made as readonly ReadonlyMap<string, Tensor>[];
 }
 
+/** The largest bias: far above what a slot can stand for, and far below the score that says that a slot is hidden. */
+export const MOST_BIAS = 10_000;
+
 /** What replaces the layer's own numbers, and the checks on them. */
 export interface ReplacementCache extends Replacement {
   readonly checks: readonly Check[];
@@ -146,8 +149,9 @@ function runCompact(hook: CompactHook, place: HookPlace, draft: DraftSelection):
       if (!hook.givesBiases)
         throw new KvError(where(name, layer), `expected 'biases' in its declaration, as it gives biases, got none`);
       expectTensor(from, 'biases', biases, { rows: [at.kvHeads], columns: at.slots, dtype: 'f32' });
-      const bad = ops.firstBad(biases);
-      checks.push({ bad, piece: name, layer, what: 'biases', want: 'finite', columns: at.slots, late: true });
+      const bad = ops.firstBad(ops.sub(MOST_BIAS, ops.map('abs', biases)), 0);
+      const want = `finite and at most ${MOST_BIAS} in size`;
+      checks.push({ bad, piece: name, layer, what: 'biases', want, got: 'another', columns: at.slots, late: true });
     }
     for (const [what, x] of Object.entries({ keys, values })) {
       if (x === undefined) continue;

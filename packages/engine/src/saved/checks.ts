@@ -1,4 +1,5 @@
 import { KvError, LEVELS } from '@kv/core';
+import { MOST_BIAS } from '@kv/core/engine';
 import { slotHeads, stateNumbers } from '@kv/checkpoints';
 import { expectLevels, storedForms, type StorageForm } from '../cache/form.ts';
 import { levelOf, recordRows, recordsOf } from '../cache/records.ts';
@@ -102,7 +103,7 @@ export function checkNumbers(
     if (bad >= 0) fail(name, 'hold finite numbers', list[bad], bad);
   }
   below('tokens', vocab);
-  for (const [l, { lengths, aligned, ring, event, levels }] of layers.entries()) {
+  for (const [l, { lengths, aligned, ring, event, levels, biases }] of layers.entries()) {
     const { headDim } = heads[l],
       at = `layers.${l}.`,
       positions = numbers(`${at}positions`);
@@ -124,6 +125,11 @@ export function checkNumbers(
       if (bad >= 0) fail(`${at}records`, 'hold finite numbers', 'none', bad);
     }
     if (shift !== null) ascend(`${at}rotations`, lengths, next);
+    if (biases) {
+      const list = numbers(`${at}biases`),
+        bad = list.findIndex((x) => Math.abs(x) > MOST_BIAS);
+      if (bad >= 0) fail(`${at}biases`, `be at most ${MOST_BIAS} in size`, list[bad], bad);
+    }
     if (ring) below(`${at}ring.positions`, tokens);
     if (ring && shift !== null) below(`${at}ring.rotations`, next);
     if (event) ascend(`${at}kept`, event.kept, tokens);

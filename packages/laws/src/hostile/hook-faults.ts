@@ -1,4 +1,17 @@
-import { compose, freeze, hide, keys, onCompact, onStep, scorer, selector, values, view, wrapSelect } from '@kv/core';
+import {
+  biases,
+  compose,
+  freeze,
+  hide,
+  keys,
+  onCompact,
+  onStep,
+  scorer,
+  selector,
+  values,
+  view,
+  wrapSelect,
+} from '@kv/core';
 import type { Policy, Tensor } from '@kv/core';
 import { even, first, inner, kept, plain, topK } from './correct-pieces.ts';
 import type { FaultPoint } from './fault-point.ts';
@@ -29,6 +42,20 @@ export const hookFaults: readonly FaultPoint[] = [
         ),
     }),
   ),
+  {
+    name: 'compaction, biases',
+    when: 'compact',
+    takes: 'tensor',
+    numbers: spoiltValues,
+    harmless: { ...optional, 'a negative number': 'biases may be negative' },
+    policy: (supply) =>
+      compose(
+        inner,
+        onCompact('hostile', { needs: [biases], biases: () => true }, (ctx) => ({
+          biases: supply(ctx.ops.mul(ctx.biases, 1), ctx),
+        }))(),
+      ),
+  },
   {
     name: 'compaction, its whole result',
     when: 'compact',
