@@ -145,6 +145,8 @@ export type {
   Tokens,
   WindowStatistic,
 } from './piece/signals.ts';
+export { inputSignal } from './piece/input-signal.ts';
+export type { InputContext, InputSignal } from './piece/input-signal.ts';
 export { state } from './piece/state.ts';
 export type { State, StateSpec } from './piece/state.ts';
 export { readTensorFile, tensorFile } from './tensor/tensor-file.ts';

@@ -8,6 +8,7 @@ import { writeState } from './event.ts';
 import { liveRows, pick, pickPositions, pickQueries, put, withFrozen } from './frozen.ts';
 import type { HostState } from './host-state.ts';
 import type { LayerMemory } from './layer.ts';
+import { recordInputs } from './record-inputs.ts';
 import type { SlotRows } from './slot-rows.ts';
 import { viewsActing, visibleNow } from './visibility.ts';
 import type { ViewSelection } from './visibility.ts';
@@ -108,6 +109,7 @@ export async function pass(
     if (kind === 'slots') previous = frozen && copies ? withFrozen(projected, live, m, previous!, headDim) : projected;
     const { q, gate } = projected,
       fewer = whole && some.length > 0;
+    if (kind === 'slots') await recordInputs(caches, active, [layer, l], x);
     const out = await attendLayer(
       caches,
       { layer, ...keeps },

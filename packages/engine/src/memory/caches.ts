@@ -27,7 +27,7 @@ export interface EventRequest {
 
 /**
  * The caches of one sequence, in the place where they live: what differs between the host and a device. `Memory`
- * decides when each method may run and whether a failure leaves the sequence usable. It has 17 members, one for each
+ * decides when each method may run and whether a failure leaves the sequence usable. It has 18 members, one for each
  * thing that depends on the place; the last four are optional capabilities. Layers are those that keep slots, counted
  * from 0, here and wherever policies see them.
  */
@@ -39,6 +39,8 @@ export interface SequenceCaches {
   observe(signals: readonly AnySignal[]): void;
   /** Stops recording, and frees what only events read. */
   stopObserving(): void;
+  /** Reads what recording needs before the next tokens pass. @throws KvError for a file that is missing or unfit */
+  prepare(active: ActivePolicy): Promise<void>;
   /** Returns a reader of one layer's current signals. */
   reader(layer: number): (signal: AnySignal) => unknown;
   /** Feeds tokens, which fit, through every layer; with `evict`, an event follows each layer. */
