@@ -174,7 +174,7 @@ export { freeObservations } from './sequence/free-observations.ts';
 export { waits } from './sequence/policy-schedule.ts';
 export { predictCache } from './sequence/predict-cache.ts';
 export type { CachePrediction } from './sequence/predict-cache.ts';
-export { slotScores } from './sequence/scores.ts';
+export { allSlotScores, slotScores } from './sequence/scores.ts';
 export { Sequence } from './sequence/sequence.ts';
 export type { SequenceOptions } from './sequence/sequence.ts';
 export type { SequenceStats } from './sequence/stats.ts';

@@ -56,7 +56,7 @@ export class DeviceLayer {
   }
 
   /** Starts recording what the plan asks for; what is recorded already goes on. */
-  observe({ window, accumulated, block }: ObservationPlan): void {
+  observe({ window, accumulated, block }: Pick<ObservationPlan, 'window' | 'accumulated' | 'block'>): void {
     const { queryHeads: H, kvHeads: G, headDim } = this.heads;
     if (window > 0) {
       const rows = this.#readers.length > 0 ? this.#readers.map((reader) => reader.rows) : [range(0, H)];

@@ -2,6 +2,7 @@ import { KvError } from '@kv/core';
 import { isInputSignal, limitOperations, slotState } from '@kv/core/engine';
 import { range } from '@kv/core/shared';
 import type { AnySignal, Backend } from '@kv/core';
+import type { CompiledPolicy } from '@kv/core/engine';
 import type { Heads } from '@kv/checkpoints';
 import { layerAttention } from '../attention/layer-attention.ts';
 import type { Store } from '../cache/storage.ts';
@@ -186,6 +187,11 @@ export class HostCaches implements SequenceCaches, HostState {
         angles: (p) => decoder.angles(at, progress.rotations(p), progress.rotaryLength),
       },
     });
+  }
+
+  async readers(policy: CompiledPolicy): Promise<readonly ((signal: AnySignal) => unknown)[]> {
+    const given = await runHostProviders(this, policy, [...this.layers.keys()]);
+    return given.map((provided, layer) => this.reader(layer, { provided }));
   }
 
   move(next: number): void {

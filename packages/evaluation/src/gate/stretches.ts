@@ -1,0 +1,67 @@
+import { KvError } from '@kv/core';
+
+/** A text, and the name that errors call it by. */
+export interface NamedText {
+  readonly name: string;
+  readonly text: string;
+}
+/** Consecutive tokens of a text. */
+export interface Stretch {
+  readonly ids: readonly number[];
+  /** Whether it trains nothing and tells how well the gate predicts. */
+  readonly heldOut: boolean;
+}
+
+interface Cutting {
+  readonly shortest: number;
+  readonly longest: number;
+  /** Most tokens of all stretches together. */
+  readonly tokens: number;
+}
+
+const GOLDEN = (Math.sqrt(5) - 1) / 2;
+/** One of this many stretches, or texts, is held out. */
+const HELD_OUT = 5;
+
+/**
+ * Cuts texts into stretches of `shortest` to `longest` tokens, and, where there are more than `tokens` tokens, takes as many
+ * as fit, evenly over all texts. Held out is every fifth text, the last one of fewer, or, of a single text, every fifth
+ * stretch, the last one of fewer.
+ *
+ * @throws KvError for no text, and for texts that leave nothing to train on or nothing to hold out
+ */
+export function cutStretches(
+  texts: readonly { readonly name: string; readonly ids: readonly number[] }[],
+  { shortest, longest, tokens }: Cutting,
+): readonly Stretch[] {
+  if (texts.length === 0) throw new KvError('fitGate', 'expected at least one text, got none');
+  const all = texts.flatMap(({ ids }, of) => cut(ids, shortest, longest).map((part) => ({ of, ids: part }))),
+    total = all.reduce((sum, { ids }) => sum + ids.length, 0),
+    count = Math.min(all.length, Math.max(2, Math.floor((all.length * tokens) / Math.max(1, total)))),
+    taken = Array.from({ length: count }, (_, i) => all[Math.floor((i * all.length) / count)]),
+    several = new Set(taken.map(({ of }) => of)).size > 1,
+    last = several ? taken.at(-1)?.of : count - 1;
+  const stretches = taken.map(({ of, ids }, i) => {
+    const at = several ? of : i,
+      few = (several ? texts.length : count) < HELD_OUT;
+    return { ids, heldOut: few ? at === last : at % HELD_OUT === HELD_OUT - 1 };
+  });
+  if (!stretches.some(({ heldOut }) => heldOut) || stretches.every(({ heldOut }) => heldOut))
+    throw new KvError(
+      'fitGate',
+      `expected texts of at least ${2 * shortest} tokens, so that some train and some are held out, got ${texts.map(({ name, ids }) => `${ids.length} in '${name}'`).join(', ')}`,
+    );
+  return stretches;
+}
+
+/** Returns parts of `shortest` to `longest` tokens, of all lengths between; a rest that is shorter is left out. */
+function cut(ids: readonly number[], shortest: number, longest: number): readonly (readonly number[])[] {
+  const parts: (readonly number[])[] = [];
+  for (let from = 0; ids.length - from >= shortest; ) {
+    const length = shortest + Math.floor((((parts.length + 1) * GOLDEN) % 1) * (longest - shortest + 1)),
+      part = ids.slice(from, from + length);
+    parts.push(part);
+    from += part.length;
+  }
+  return parts;
+}
