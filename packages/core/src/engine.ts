@@ -38,7 +38,7 @@ export { emptyDraft, finish, runSteps } from './event/steps.ts';
 export type { EventLayer, PacedSteps } from './event/steps.ts';
 export { areSpans, joinedSpans, slotsIn } from './piece/spans.ts';
 export { signalKey } from './piece/signals.ts';
-export { isInputSignal, slotState } from './piece/input-signal.ts';
+export { isInputSignal, isInputState, slotState } from './piece/input-signal.ts';
 export { filesOf, runInputSignal } from './event/input-numbers.ts';
 export type { LayerInputs } from './event/input-numbers.ts';
 export { isState } from './piece/state.ts';

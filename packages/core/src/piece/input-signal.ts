@@ -30,6 +30,9 @@ export interface InputSignal<As extends string = string> extends Signal<As, Tens
   };
 }
 
+/** How ids of input signals begin, and so those of the states that keep their numbers. */
+const PREFIX = 'input.';
+
 /**
  * Declares a signal of a layer's input.
  *
@@ -51,7 +54,7 @@ export function inputSignal<const N extends string, const S extends readonly Any
       `reads ${signalKey(other)}, expected files next to the model alone: nothing else is known when a token is read`,
     );
   return {
-    id: `input.${name}`,
+    id: `${PREFIX}${name}`,
     as: name,
     cost: needs?.length ? 'artifact' : 'free',
     ofInput: { rows, needs: needs ?? [], run: run as InputSignal['ofInput']['run'] },
@@ -68,3 +71,6 @@ export const slotState = <N extends string>(signal: InputSignal<N>): State<N> =>
   cost: 'free',
   state: { kind: 'slot', rows: signal.ofInput.rows },
 });
+
+/** Whether the state of this id keeps the numbers of an input signal. */
+export const isInputState = (id: string): boolean => id.startsWith(PREFIX);

@@ -71,8 +71,9 @@ export class DeviceLayer {
     if (block) this.block ??= new DeviceSlotRows(H, 0, 'statistics', this.#device);
   }
 
-  /** Frees the rings and sums that no later event will read. */
+  /** Frees the rings, sums and numbers of inputs that no later event will read. */
   stopObserving(): void {
+    this.states.dropInputs();
     for (const each of [this.ring, this.accumulated, this.block]) each?.destroy();
     if (this.waiting) this.#device.scope.commands.free(this.waiting.past);
     delete this.ring;

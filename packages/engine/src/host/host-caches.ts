@@ -234,10 +234,7 @@ export class HostCaches implements SequenceCaches, HostState {
   prepare({ policy }: ActivePolicy): Promise<void> {
     return this.inputs.prepare(
       policy,
-      this.layers.map(({ states }) => ({
-        hasInputs: (id) => states.has(id),
-        dropInputs: (except) => states.dropInputs(except),
-      })),
+      this.layers.map(({ states }) => states),
       this.context,
     );
   }

@@ -1,13 +1,11 @@
 import { KvError } from '@kv/core';
+import { isInputState } from '@kv/core/engine';
 import type { Ops, State, StateSpec, Tensor } from '@kv/core';
 import type { Store } from '../cache/storage.ts';
 import { pickHeads } from '../decoder/joined-heads.ts';
 import type { Ledger } from '../ledger.ts';
 import type { StoredState } from '../memory/snapshot.ts';
 import { SlotRows } from './slot-rows.ts';
-
-/** How ids of input signals begin. */
-const INPUTS = 'input.';
 
 interface Shape {
   readonly queryHeads: number;
@@ -97,7 +95,11 @@ export class StateStore {
    * Adds the numbers `[rows, m]` of new slots to a state of slots.
    * @param lengths slots before them, `[kvHead]`
    */
-  add(signal: State, { data, shape: [, m = 0] }: { readonly data: ArrayLike<number>; readonly shape: readonly number[] }, lengths: ArrayLike<number>): void {
+  add(
+    signal: State,
+    { data, shape: [, m = 0] }: { readonly data: ArrayLike<number>; readonly shape: readonly number[] },
+    lengths: ArrayLike<number>,
+  ): void {
     const entry = this.#entry(signal, Math.max(0, ...Array.from(lengths)) + m, 0),
       { rows } = entry;
     for (let r = 0; r < rows.rows; r++) {
@@ -109,7 +111,7 @@ export class StateStore {
   /** Forgets the numbers of input signals, except of some. */
   dropInputs(except: (id: string) => boolean = () => false): void {
     for (const [id, { rows }] of this.#entries)
-      if (id.startsWith(INPUTS) && !except(id)) {
+      if (isInputState(id) && !except(id)) {
         rows.destroy();
         this.#entries.delete(id);
       }

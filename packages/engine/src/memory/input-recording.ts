@@ -6,7 +6,7 @@ import type { SequenceContext } from './context.ts';
 
 /** What a layer keeps of input signals, by the id of their state. */
 interface RecordedSlots {
-  hasInputs(id: string): boolean;
+  has(id: string): boolean;
   dropInputs(except?: (id: string) => boolean): void;
 }
 
@@ -44,17 +44,28 @@ export class InputRecording {
     layers: readonly RecordedSlots[],
     { model: { sidecar }, signal: abort }: SequenceContext,
   ): Promise<void> {
-    const kept = (signal: InputSignal): boolean => layers.some((layer) => layer.hasInputs(signalKey(signal)));
+    const kept = (signal: InputSignal): boolean => layers.some((layer) => layer.has(signalKey(signal)));
     this.add(inputSignalsOf(policy).filter(kept));
     this.#signals = this.#signals.filter(kept);
     const ids = new Set(this.#signals.map(signalKey));
     for (const layer of layers) layer.dropInputs((id) => ids.has(id));
+    try {
+      await this.#readFiles(layers.length, sidecar, abort);
+    } catch (cause) {
+      // what is not recorded from the first token on never is
+      this.clear();
+      for (const layer of layers) layer.dropInputs();
+      throw cause;
+    }
+  }
+
+  async #readFiles(layers: number, sidecar: ProviderEngine['artifact'], abort: AbortSignal | undefined): Promise<void> {
     for (const file of filesOf(this.#signals)) {
       const key = signalKey(file);
       if (this.#files.has(key)) continue;
       const engine = filesOnly(key, sidecar),
         values: unknown[] = [];
-      for (const layer of layers.keys()) values.push(await runProvider(file, engine, layer, abort));
+      for (let layer = 0; layer < layers; layer++) values.push(await runProvider(file, engine, layer, abort));
       this.#files.set(key, values);
     }
   }

@@ -88,7 +88,9 @@ export async function fitGate(
       sums = new Map(group.map((l) => [l, new NormalEquations(config.hidden, heads[l].kvHeads, backend)]));
     for (const stretch of training)
       await read(eachBlock(model, stretch, targets.get(stretch)!, sinks, async (l, x, y) => sums.get(l)?.add(x, y)));
-    const gates = new Map([...sums].map(([l, equations]) => [l, gateOf(config.hidden, equations.solve(options.alpha))]));
+    const gates = new Map(
+      [...sums].map(([l, equations]) => [l, gateOf(config.hidden, equations.solve(options.alpha))]),
+    );
     sums.clear();
     const errors = new Map([...gates].map(([l, gate]) => [l, new Residuals(gate)]));
     for (const stretch of held)

@@ -13,7 +13,11 @@ fn run(index: u32) {
   for (var r = 0u; r < x_shape.x; r++) { sum += x[r * D + a] * x[r * D + b]; }
   output[index] = sum;
 }`,
-  operations: ({ x: { shape: [m = 0, D = 0] } }) => 2 * m * D * D,
+  operations: ({
+    x: {
+      shape: [m = 0, D = 0],
+    },
+  }) => 2 * m * D * D,
   ref({ x: { data, shape } }, _, out, __, products) {
     const [m = 0, D = 0] = shape,
       columns = new Float32Array(m * D);

@@ -42,7 +42,11 @@ export function gateFile(layers: readonly LayerGate[], metadata: Readonly<Record
     return [...(hidden ? put('hidden', hidden, width) : []), ...put('output', output, units ?? width)];
   });
   return tensorFile({
-    metadata: { ...metadata, layers: String(layers.length), kind: layers.some(({ hidden }) => hidden) ? 'mlp' : 'linear' },
+    metadata: {
+      ...metadata,
+      layers: String(layers.length),
+      kind: layers.some(({ hidden }) => hidden) ? 'mlp' : 'linear',
+    },
     tensors: Object.fromEntries(tensors),
   });
 }
@@ -65,7 +69,9 @@ export function readGate(file: Uint8Array): readonly LayerGate[] {
     { tensors } = readTensorFile(
       GATE_FILE,
       file,
-      Array.from({ length: count }, (_, l) => parts.flatMap((part) => [`${l}.${part}.weight`, `${l}.${part}.bias`])).flat(),
+      Array.from({ length: count }, (_, l) =>
+        parts.flatMap((part) => [`${l}.${part}.weight`, `${l}.${part}.bias`]),
+      ).flat(),
     );
   const affine = (name: string, inputs?: number): Affine & { readonly inputs: number } => {
     const { weight, bias } = { weight: tensors[`${name}.weight`], bias: tensors[`${name}.bias`] },
