@@ -1,7 +1,7 @@
 import { count, KvError, number, whole } from '@kv/core';
 import type { Backend, OptionValues } from '@kv/core';
 import { settleOwn } from '@kv/core/engine';
-import { allSlotScores, joinedHeads, keptLayers, watchLayers, Sequence } from '@kv/engine';
+import { allSlotScores, joinedHeads, watchLayers, Sequence } from '@kv/engine';
 import type { HostModel } from '@kv/models';
 import { policy } from '@kv/policies';
 import { gateFile } from '@kv/scorers-gate';
@@ -15,7 +15,7 @@ export const FIT_GATE = {
   alpha: number(1, 'Weight of the squares of the gate, as in ridge regression; the bias is free.', { above: 0 }),
   shortest: count(750, 'tokens', 'Tokens of the shortest stretch that a text is cut into.', { least: 8 }),
   longest: count(1250, 'tokens', 'Tokens of the longest one: what attention gives a slot depends on the length.'),
-  tokens: count(40_000, 'tokens', 'Tokens that are read of all texts together, evenly spread over them.'),
+  tokens: count(20_000, 'tokens', 'Tokens that are read of all texts together, evenly spread over them.'),
   sinks: whole(4, 'positions', 'First positions of a stretch, which train nothing: attention rests on them.'),
   floor: number(-20, 'The least log importance: the logarithm of 0 is none.'),
 };
@@ -61,13 +61,15 @@ export async function fitGate(
 ): Promise<FittedGate> {
   const options = settleOwn('fitGate', FIT_GATE, given),
     { config, tokenizer, fingerprint } = model,
-    stretches = cutStretches(
+    heads = joinedHeads(config);
+  if (heads.length === 0) throw new KvError('model', 'expected a model with attention, got one whose layers keep no slots');
+  const stretches = cutStretches(
       texts.map(({ name, text }) => ({ name, ids: tokenizer.encode(text).ids })),
       expectLengths(options, config.maxPositions),
     ),
     held = stretches.filter(({ heldOut }) => heldOut),
     training = stretches.filter(({ heldOut }) => !heldOut),
-    groups = layerGroups(keptLayers(config).slots.length, config.hidden);
+    groups = layerGroups(heads.length, config.hidden);
   const readings = stretches.length * (1 + groups.length);
   let done = 0;
   const read = async <T>(run: Promise<T>): Promise<T> => {
@@ -84,7 +86,6 @@ export async function fitGate(
     r2: (readonly number[])[] = [];
   for (const group of groups) {
     const backend = backendOf(model),
-      heads = joinedHeads(config),
       sums = new Map(group.map((l) => [l, new NormalEquations(config.hidden, heads[l].kvHeads, backend)]));
     for (const stretch of training)
       await read(eachBlock(model, stretch, targets.get(stretch)!, sinks, async (l, x, y) => sums.get(l)?.add(x, y)));
@@ -225,11 +226,11 @@ function expectLengths<T extends { readonly shortest: number; readonly longest: 
   const { shortest, longest } = options,
     most = Math.floor((positions - INSTRUCTION) / 2);
   if (longest < shortest)
-    throw new KvError('fitGate', `expected longest of at least shortest, ${shortest}, got ${longest}`);
+    throw new KvError('longest', `must be at least shortest, ${shortest}, got ${longest}`);
   if (shortest > most)
     throw new KvError(
-      'fitGate',
-      `reads each stretch twice in the model's context of ${positions} tokens: expected shortest of at most ${most}, got ${shortest}`,
+      'shortest',
+      `must be at most ${most}, as each stretch is read twice in the model's context of ${positions} tokens, got ${shortest}`,
     );
   return { ...options, longest: Math.min(longest, most) };
 }

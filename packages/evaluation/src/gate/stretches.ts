@@ -34,7 +34,7 @@ export function cutStretches(
   texts: readonly { readonly name: string; readonly ids: readonly number[] }[],
   { shortest, longest, tokens }: Cutting,
 ): readonly Stretch[] {
-  if (texts.length === 0) throw new KvError('fitGate', 'expected at least one text, got none');
+  if (texts.length === 0) throw new KvError('text', 'expected at least one text, got none');
   const all = texts.flatMap(({ ids }, of) => cut(ids, shortest, longest).map((part) => ({ of, ids: part }))),
     total = all.reduce((sum, { ids }) => sum + ids.length, 0),
     count = Math.min(all.length, Math.max(2, Math.floor((all.length * tokens) / Math.max(1, total)))),
@@ -48,7 +48,7 @@ export function cutStretches(
   });
   if (!stretches.some(({ heldOut }) => heldOut) || stretches.every(({ heldOut }) => heldOut))
     throw new KvError(
-      'fitGate',
+      'text',
       `expected texts of at least ${2 * shortest} tokens, so that some train and some are held out, got ${texts.map(({ name, ids }) => `${ids.length} in '${name}'`).join(', ')}`,
     );
   return stretches;
