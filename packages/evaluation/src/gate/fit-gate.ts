@@ -62,7 +62,8 @@ export async function fitGate(
   const options = settleOwn('fitGate', FIT_GATE, given),
     { config, tokenizer, fingerprint } = model,
     heads = joinedHeads(config);
-  if (heads.length === 0) throw new KvError('model', 'expected a model with attention, got one whose layers keep no slots');
+  if (heads.length === 0)
+    throw new KvError('model', 'expected a model with attention, got one whose layers keep no slots');
   const stretches = cutStretches(
       texts.map(({ name, text }) => ({ name, ids: tokenizer.encode(text).ids })),
       expectLengths(options, config.maxPositions),
@@ -225,8 +226,7 @@ function expectLengths<T extends { readonly shortest: number; readonly longest: 
 ): T {
   const { shortest, longest } = options,
     most = Math.floor((positions - INSTRUCTION) / 2);
-  if (longest < shortest)
-    throw new KvError('longest', `must be at least shortest, ${shortest}, got ${longest}`);
+  if (longest < shortest) throw new KvError('longest', `must be at least shortest, ${shortest}, got ${longest}`);
   if (shortest > most)
     throw new KvError(
       'shortest',
