@@ -82,7 +82,8 @@ export async function fitGate(
   signal?.throwIfAborted();
   const targets = new Map<Stretch, Targets>(),
     { sinks } = options;
-  for (const stretch of stretches) targets.set(stretch, await read(importance(model, stretch.ids, options)));
+  for (const stretch of stretches)
+    targets.set(stretch, await read(importance(model, stretch.ids, options.floor, signal)));
   const layers: LayerGate[] = [],
     r2: (readonly number[])[] = [];
   for (const group of groups) {
@@ -116,12 +117,13 @@ type Targets = readonly (readonly Float32Array[])[];
 async function importance(
   model: HostModel,
   ids: readonly number[],
-  { floor }: { readonly floor: number },
+  floor: number,
+  signal: AbortSignal | undefined,
 ): Promise<Targets> {
   const sequence = new Sequence(model, undefined, { cache: 'f32' }),
     least = Math.exp(floor);
   try {
-    await sequence.prefill(ids);
+    await sequence.prefill(ids, { signal });
     const scores = await allSlotScores(sequence, policy('kvzip(plus=true)'));
     return scores.map((heads) => heads.map((row) => row.map((x) => Math.log(Math.max(x, least)))));
   } finally {

@@ -2,8 +2,8 @@ import { kernel } from '@kv/core';
 import type { Backend } from '@kv/core';
 
 /** Products of every two columns of x `[m, D]`, summed over rows in f32: `[D, D]`. */
-export const gram = kernel({
-  id: 'gram',
+export const columnProducts = kernel({
+  id: 'column-products',
   inputs: { x: 'f32' },
   output: { shape: ({ x: [, D = 0] }) => [D, D] },
   wgsl: /* wgsl */ `
@@ -65,7 +65,9 @@ export class NormalEquations {
     const D = this.#width,
       m = inputs.length / D,
       { ops } = this.#backend,
-      [{ data }] = await this.#backend.read([ops.kernel(gram, { x: ops.from({ data: inputs, shape: [m, D] }) })]);
+      [{ data }] = await this.#backend.read([
+        ops.kernel(columnProducts, { x: ops.from({ data: inputs, shape: [m, D] }) }),
+      ]);
     for (let i = 0; i < data.length; i++) this.#xx[i] += data[i];
     for (let r = 0; r < m; r++)
       for (let c = 0; c < D; c++) {

@@ -36,22 +36,26 @@ export function cutStretches(
 ): readonly Stretch[] {
   if (texts.length === 0) throw new KvError('text', 'expected at least one text, got none');
   const all = texts.flatMap(({ ids }, of) => cut(ids, shortest, longest).map((part) => ({ of, ids: part }))),
-    total = all.reduce((sum, { ids }) => sum + ids.length, 0),
-    count = Math.min(all.length, Math.max(2, Math.floor((all.length * tokens) / Math.max(1, total)))),
-    taken = Array.from({ length: count }, (_, i) => all[Math.floor((i * all.length) / count)]),
-    several = new Set(taken.map(({ of }) => of)).size > 1,
-    last = several ? taken.at(-1)?.of : count - 1;
-  const stretches = taken.map(({ of, ids }, i) => {
-    const at = several ? of : i,
-      few = (several ? texts.length : count) < HELD_OUT;
-    return { ids, heldOut: few ? at === last : at % HELD_OUT === HELD_OUT - 1 };
-  });
+    taken = evenly(all, tokens),
+    used = [...new Set(taken.map(({ of }) => of))],
+    // of texts, or of the stretches of the only one
+    of = used.length > 1 ? used.length : taken.length,
+    isHeldOut = (at: number): boolean => (of < HELD_OUT ? at === of - 1 : at % HELD_OUT === HELD_OUT - 1),
+    stretches = taken.map(({ of, ids }, i) => ({ ids, heldOut: isHeldOut(used.length > 1 ? used.indexOf(of) : i) }));
   if (!stretches.some(({ heldOut }) => heldOut) || stretches.every(({ heldOut }) => heldOut))
     throw new KvError(
       'text',
       `expected texts of at least ${2 * shortest} tokens, so that some train and some are held out, got ${texts.map(({ name, ids }) => `${ids.length} in '${name}'`).join(', ')}`,
     );
   return stretches;
+}
+
+/** Returns as many of the parts as have at most `tokens` tokens together, evenly over all of them; at least two. */
+function evenly<T extends { readonly ids: readonly number[] }>(all: readonly T[], tokens: number): readonly T[] {
+  for (let count = all.length; ; count--) {
+    const taken = Array.from({ length: count }, (_, i) => all[Math.floor((i * all.length) / count)]);
+    if (count <= 2 || taken.reduce((sum, { ids }) => sum + ids.length, 0) <= tokens) return taken;
+  }
 }
 
 /** Returns parts of `shortest` to `longest` tokens, of all lengths between; a rest that is shorter is left out. */
