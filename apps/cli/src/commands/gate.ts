@@ -25,7 +25,10 @@ export const GATE = {
   ...machineOptions('fast'),
   text: texts('A plain text, like what the model will read; more files may follow.'),
   ...FIT_GATE,
-  out: maybe(text('', 'a file', 'Where the gate goes.'), `${GATE_FILE} next to the model, where the policy 'gate' looks`),
+  out: maybe(
+    text('', 'a file', 'Where the gate goes.'),
+    `${GATE_FILE} next to the model, where the policy 'gate' looks`,
+  ),
   json: on('Print one object: the file, the tokens and R² of every head.'),
 };
 type GateFlags = ResolvedOptions<typeof GATE>;
@@ -39,7 +42,10 @@ export const gateCommand = (terminal: Terminal): Command =>
       .action((files: readonly string[], options: GateFlags, command: Command) =>
         fit([...(options.text ?? []), ...files], options, command, terminal),
       ),
-    ['kv gate --model model.gguf --text book.txt notes.txt', 'writes model.gguf.gate.safetensors, and how well it predicts'],
+    [
+      'kv gate --model model.gguf --text book.txt notes.txt',
+      'writes model.gguf.gate.safetensors, and how well it predicts',
+    ],
     ["kv run --model model.gguf --prompt-file p.txt --policy 'gate | topK' --budget 25%", 'runs by it'],
   );
 
@@ -71,7 +77,11 @@ async function fit(
       );
       progress?.stop();
       writeWhole(resolve(cwd, path), fitted.file, path);
-      stdout.write(json ? `${JSON.stringify({ file: path, tokens: fitted.tokens, ...spreadOf(fitted), r2: fitted.r2 })}\n` : told(path, fitted));
+      stdout.write(
+        json
+          ? `${JSON.stringify({ file: path, tokens: fitted.tokens, ...spreadOf(fitted), r2: fitted.r2 })}\n`
+          : told(path, fitted),
+      );
     } finally {
       progress?.stop();
     }
