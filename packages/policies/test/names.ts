@@ -71,6 +71,7 @@ export const PIECES: readonly string[] = [
   'lagkv',
   'cur',
   'qfilter',
+  'gate',
   'kvzip',
   'kvcompose',
   'expectedAttention',
