@@ -158,7 +158,7 @@ describe('a gate of the embedded model', () => {
       sequence.destroy();
       const rows: number[] = [];
       await watchLayers(model, ids, { input: (l, x) => void (l === 0 && rows.push(...x)) });
-      const { weight, bias } = gates[0].output,
+      const { weight, bias } = fitted.layers[0].output,
         D = model.config.hidden;
       for (let r = 4; r < ids.length; r++)
         said.push(bias[0] + rows.slice(r * D, (r + 1) * D).reduce((sum, x, c) => sum + x * weight[c], 0));

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { hostRuntime, joinedHeads, referenceEngine, slotScores, stepTogether, watchLayers } from '@kv/engine';
 import { reference, referenceJson } from '@kv/model-testing/reference';
 import { GATE_FILE, gateFile } from '@kv/scorers-gate';
-import type { LayerGate } from '@kv/scorers-gate';
+import type { RegressionGate } from '@kv/scorers-gate';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { generate, loadCache, loadModel, saveCache, Sequence } from '../src/index.ts';
 import type { HostModel, Model, PrefillOptions } from '../src/index.ts';
@@ -33,7 +33,7 @@ beforeAll(async () => {
   const { config, fingerprint } = bare,
     D = config.hidden,
     gates = joinedHeads(config).map(
-      ({ kvHeads }, l): LayerGate => ({
+      ({ kvHeads }, l): RegressionGate => ({
         width: D,
         kvHeads,
         output: { weight: sines(kvHeads * D, 1.3 + l), bias: sines(kvHeads, 0.7) },

@@ -5,7 +5,7 @@ import { allSlotScores, joinedHeads, watchLayers, Sequence } from '@kv/engine';
 import type { HostModel } from '@kv/models';
 import { policy } from '@kv/policies';
 import { gateFile } from '@kv/scorers-gate';
-import type { LayerGate } from '@kv/scorers-gate';
+import type { RegressionGate } from '@kv/scorers-gate';
 import { NormalEquations } from './normal-equations.ts';
 import { cutStretches } from './stretches.ts';
 import type { NamedText, Stretch } from './stretches.ts';
@@ -30,7 +30,7 @@ export interface FitGateOptions extends OptionValues<typeof FIT_GATE> {
 
 /** A gate that was fitted, and how well it predicts text that trained nothing. */
 export interface FittedGate {
-  readonly layers: readonly LayerGate[];
+  readonly layers: readonly RegressionGate[];
   /** The file next to the model. */
   readonly file: Uint8Array;
   /** R² of the log importance of held-out tokens, `[layer][kvHead]`. */
@@ -84,7 +84,7 @@ export async function fitGate(
     { sinks } = options;
   for (const stretch of stretches)
     targets.set(stretch, await read(importance(model, stretch.ids, options.floor, signal)));
-  const layers: LayerGate[] = [],
+  const layers: RegressionGate[] = [],
     r2: (readonly number[])[] = [];
   for (const group of groups) {
     const backend = backendOf(model),
@@ -159,11 +159,11 @@ async function eachBlock(
 
 /** Squared errors of a gate, and squared distances of its targets from their mean. */
 class Residuals {
-  readonly #gate: LayerGate;
+  readonly #gate: RegressionGate;
   readonly #sums: Float64Array;
   #rows = 0;
 
-  constructor(gate: LayerGate) {
+  constructor(gate: RegressionGate) {
     this.#gate = gate;
     this.#sums = new Float64Array(3 * gate.kvHeads); // errors, targets, squares
   }
@@ -194,7 +194,7 @@ class Residuals {
   }
 }
 
-const gateOf = (width: number, output: LayerGate['output']): LayerGate => ({
+const gateOf = (width: number, output: RegressionGate['output']): RegressionGate => ({
   width,
   kvHeads: output.bias.length,
   output,

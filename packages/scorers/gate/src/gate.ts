@@ -1,12 +1,13 @@
 import { inputSignal, KvError, positions, scorer, whole } from '@kv/core';
 import type { InputSignal, LayerContext, Tensor } from '@kv/core';
+import { competition } from './competition.ts';
 import { layerGate } from './gate-file.ts';
-import type { Affine, LayerGate } from './gate-file.ts';
+import type { LayerGate } from './gate-file.ts';
 import { gelu } from './gelu.ts';
 
 /**
- * Signal: what the layer's gate makes of its input x for every slot, f32 `[G, n]`: W x + b, or W GELU(V x + c) + b. Made
- * once, when the token is read.
+ * Signal: what the layer's gate makes of its input x for every slot, f32 `[G, n]`: W x + b, or W GELU(V x + c) + b, or what
+ * `competition` makes of x. Made once, when the token is read.
  *
  * @throws KvError for a gate of other widths or heads than the layer's
  */
@@ -15,16 +16,27 @@ export const gateScores: InputSignal<'gateScores'> = inputSignal(
   { rows: 'kv', needs: [layerGate] },
   ({ ops, at, input, layerGate: gate }) => {
     expectFit(gate, at, input);
-    const { hidden, output } = gate,
-      [, m] = input.shape;
-    const affine = ({ weight, bias }: Affine, x: Tensor): Tensor => {
-      const outputs = bias.length,
-        w = ops.from({ data: weight, shape: [outputs, weight.length / outputs] }),
-        // vectors of tokens, or, behind a hidden map, tokens of units
-        product = x === input ? ops.dot(w, x) : ops.matmul(w, ops.reshape(x, [1, x.shape[0], m]));
-      return ops.add(product, ops.from({ data: bias, shape: [outputs, 1] }));
-    };
-    return affine(output, hidden ? ops.kernel(gelu, { x: affine(hidden, input) }) : input);
+    const { width: D, kvHeads: G } = gate,
+      [, m] = input.shape,
+      put = (data: Float32Array, ...shape: number[]): Tensor => ops.from({ data, shape }),
+      times = (weight: Float32Array): Tensor => ops.dot(put(weight, weight.length / D, D), input), // [outputs, m]
+      plus = (x: Tensor, bias: Float32Array): Tensor => ops.add(x, put(bias, bias.length, 1));
+    if ('output' in gate) {
+      const { hidden, output } = gate;
+      if (!hidden) return plus(times(output.weight), output.bias);
+      const U = hidden.bias.length,
+        units = ops.kernel(gelu, { x: plus(times(hidden.weight), hidden.bias) });
+      return plus(ops.matmul(put(output.weight, G, U), ops.reshape(units, [1, U, m])), output.bias);
+    }
+    const { query, key, gains, base, bias } = gate,
+      c = gains.key.length;
+    return ops.kernel(competition, {
+      query: plus(times(query.weight), query.bias),
+      key: times(key),
+      gains: put(Float32Array.from([...gains.query, ...gains.key]), 2, c),
+      base: put(base, G, base.length / G),
+      bias: put(bias, G, bias.length / G),
+    });
   },
 );
 
@@ -38,9 +50,9 @@ function expectFit({ width, kvHeads }: LayerGate, at: LayerContext, { shape: [, 
 
 /**
  * KVzap: the log importance of a slot as a gate predicts it from the layer's input for its token alone, without attention and
- * without any other slot.
+ * without any other slot; or, where the gate is one of Fast KVzip, the share that it gives the slot.
  *
- * @remarks Jégou and Jeblick 2026, arXiv:2601.07891. Scores on KV rows `[G, n]`, the natural logarithm of KVzip+'s
+ * @remarks Jégou and Jeblick 2026, arXiv:2601.07891; Kim et al. 2026, arXiv:2601.17668. Scores on KV rows `[G, n]`, the natural logarithm of KVzip+'s
  * importance; sinks are forced. O(D G) a token and layer, once, when the token is read. The gate is a file next to the
  * model: `kv gate` fits one. Compose with `threshold(at=-4)` for heads that keep what passes, as the authors do, or with
  * any selector.

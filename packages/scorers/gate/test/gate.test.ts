@@ -6,29 +6,38 @@ import { runInputSignal } from '@kv/core/engine';
 import type { LayerContext } from '@kv/core';
 import { each, inputSignalLaws, kernelLaws, scene, scorerLaws, sceneSpecs } from '@kv/laws';
 import { gate, GATE_FILE, gateFile, gateScores, gelu, layerGate, readGate } from '../src/index.ts';
-import type { LayerGate } from '../src/index.ts';
+import type { Affine, LayerGate } from '../src/index.ts';
 import { gateOracle, geluOracle } from './gate.oracle.ts';
 
-/** Returns a gate of made-up numbers. @param units of a hidden map, or 0 */
-function made(width: number, kvHeads: number, units: number, seed = 1): LayerGate {
+const KINDS = ['linear', 'with a hidden map', 'competing'] as const;
+type Kind = (typeof KINDS)[number];
+/** Returns a gate of made-up numbers. */
+function made(kind: Kind, width: number, kvHeads: number, seed = 1): LayerGate {
   const sines = (count: number, by: number): Float32Array =>
-      Float32Array.from({ length: count }, (_, i) => Math.sin(by * (i + seed)) / Math.sqrt(width)),
-    inputs = units || width;
+      Float32Array.from({ length: count }, (_, i) => Math.sin(by * (i + seed))),
+    affine = (outputs: number, inputs: number, by: number): Affine => ({
+      weight: sines(outputs * inputs, by).map((x) => x / Math.sqrt(inputs)),
+      bias: sines(outputs, by / 3),
+    });
+  if (kind === 'linear') return { width, kvHeads, output: affine(kvHeads, width, 2.3) };
+  if (kind === 'with a hidden map')
+    return { width, kvHeads, hidden: affine(9, width, 1.7), output: affine(kvHeads, 9, 2.3) };
+  const [R, S, c] = [1 + (seed % 3), 3, 4];
   return {
     width,
     kvHeads,
-    ...(units > 0 && { hidden: { weight: sines(units * width, 1.7), bias: sines(units, 0.3) } }),
-    output: { weight: sines(kvHeads * inputs, 2.3), bias: sines(kvHeads, 0.9) },
+    query: affine(kvHeads * R * c, width, 1.1),
+    key: affine(kvHeads * c, width, 0.7).weight,
+    gains: { query: sines(c, 0.4), key: sines(c, 0.5) },
+    base: sines(kvHeads * S * c, 1.9),
+    bias: sines(kvHeads * R, 2.9),
   };
 }
 
-describe.each([
-  ['linear', 0],
-  ['with a hidden map', 9],
-])('the signal, %s', (_, units) => {
+describe.each(KINDS)('the signal, %s', (kind) => {
   each(
     inputSignalLaws(gateScores, {
-      files: (__, { kvHeads }, width) => made(width, kvHeads, units),
+      files: (_, { kvHeads }, width) => made(kind, width, kvHeads),
       runs: 40,
     }),
     test,
@@ -60,19 +69,14 @@ describe('the scorer', () => {
 
 const context = (kvHeads: number): LayerContext => scene({ ...fc.sample(sceneSpecs(), 1)[0], kvHeads }).layers[0].at;
 
-test('agrees with the oracle in f64', async () => {
+test.each(KINDS)('agrees with the oracle in f64, %s', async (kind) => {
   const finite = fc.double({ min: -20, max: 20, noNaN: true });
   await fc.assert(
     fc.asyncProperty(
-      fc.record({
-        width: fc.integer({ min: 1, max: 24 }),
-        kvHeads: fc.integer({ min: 1, max: 3 }),
-        units: fc.nat(6),
-        seed: fc.nat(99),
-      }),
+      fc.record({ width: fc.integer({ min: 1, max: 24 }), kvHeads: fc.integer({ min: 1, max: 3 }), seed: fc.nat(99) }),
       fc.array(fc.array(finite, { minLength: 24, maxLength: 24 }), { minLength: 1, maxLength: 9 }),
-      async ({ width, kvHeads, units, seed }, tokens) => {
-        const own = made(width, kvHeads, units, seed),
+      async ({ width, kvHeads, seed }, tokens) => {
+        const own = made(kind, width, kvHeads, seed),
           x = tokens.map((row) => Array.from(Float32Array.from(row.slice(0, width)))),
           [{ data }] = await cpu.read([
             runInputSignal(gateScores, {
@@ -84,12 +88,12 @@ test('agrees with the oracle in f64', async () => {
           ]);
         x.forEach((row, i) =>
           gateOracle(own, row).forEach((want, g) =>
-            expect(Math.abs(data[g * x.length + i] - want)).toBeLessThanOrEqual(2e-5 * Math.max(1, Math.abs(want))),
+            expect(Math.abs(data[g * x.length + i] - want)).toBeLessThanOrEqual(1e-4 * Math.max(1, Math.abs(want))),
           ),
         );
       },
     ),
-    { numRuns: 60 },
+    { numRuns: 40 },
   );
 });
 
@@ -113,22 +117,20 @@ test('nothing but an engine makes its numbers', () => {
 });
 
 describe('the file next to the model', () => {
-  const rows = (units: number): LayerGate[] => [made(3, 2, units), made(3, 1, units, 5)]; // layers of other heads
-  test.each([0, 4])('is read back, a gate a layer (%i units)', async (units) => {
-    const file = gateFile(rows(units), { fingerprint: 'f' });
-    expect(readGate(file)).toEqual(rows(units));
-    expect(
-      await layerGate.provide!(
-        { artifact: async (name: string) => (name === GATE_FILE ? file : undefined) } as never,
-        1,
-      ),
-    ).toEqual(rows(units)[1]);
+  const rows = (kind: Kind): LayerGate[] => [made(kind, 3, 2), made(kind, 3, 1, 5)]; // layers of other heads
+  test.each(KINDS)('is read back, a gate a layer, %s', async (kind) => {
+    const file = gateFile(rows(kind), { fingerprint: 'f' });
+    expect(readGate(file)).toEqual(rows(kind));
+    const artifact = async (name: string) => (name === GATE_FILE ? file : undefined);
+    expect(await layerGate.provide!({ artifact } as never, 1)).toEqual(rows(kind)[1]);
   });
   test('that is missing, of another model, or no such file is one sentence', async () => {
-    await expect(layerGate.provide!({ artifact: async () => undefined } as never, 0)).rejects.toThrow(
+    const asked = (file: Uint8Array | undefined, layer: number) =>
+      layerGate.provide!({ artifact: async () => file } as never, layer);
+    await expect(asked(undefined, 0)).rejects.toThrow(
       "gate: expected gate.safetensors next to the model, got none: make it with 'kv gate --model MODEL --text FILES'",
     );
-    await expect(layerGate.provide!({ artifact: async () => gateFile(rows(0)) } as never, 2)).rejects.toThrow(
+    await expect(asked(gateFile(rows('linear')), 2)).rejects.toThrow(
       'expected gates of layer 2, got 2 layers: they are of another model',
     );
     const run = (own: LayerGate) => () =>
@@ -138,30 +140,38 @@ describe('the file next to the model', () => {
         input: cpu.ops.from({ data: new Float32Array(3), shape: [1, 1, 3] }),
         read: () => own,
       });
-    expect(run(made(4, 2, 0))).toThrow('gate: expected a gate of 3 channels and 2 KV heads in layer 0, got 4 and 2');
-    expect(run(made(3, 1, 0))).toThrow('got 3 and 1: it is of another model');
-    const text = (from: string, to: string): Uint8Array =>
+    for (const kind of KINDS) {
+      expect(run(made(kind, 4, 2))).toThrow(
+        'gate: expected a gate of 3 channels and 2 KV heads in layer 0, got 4 and 2',
+      );
+      expect(run(made(kind, 3, 1))).toThrow('got 3 and 1: it is of another model');
+    }
+    const text = (kind: Kind, from: string, to: string): Uint8Array =>
       Uint8Array.from(
-        Buffer.from(gateFile(rows(0)))
+        Buffer.from(gateFile(rows(kind)))
           .toString('latin1')
           .replace(from, to),
         (c) => c.charCodeAt(0),
       );
-    for (const [from, to, says] of [
+    for (const [kind, from, to, says] of [
       [
-        '"layers":"2"',
-        '"layers":"0"',
-        "expected 'layers' from 1 to 4096 and 'kind' linear or mlp in its metadata, got 0 and linear",
+        'linear',
+        '"layers.0.weight"',
+        '"layers.0.weighs"',
+        'expected the weights of a gate for each of 1 to 4095 layers, such as layers.0.weight, got 4 other tensors',
       ],
-      ['"kind":"linear"', '"kind":"other!"', 'got 2 and other!'],
+      ['linear', '"shape":[2]', '"shape":[ ]', "expected 'layers.0.bias' as f32, f16 or bf16 inside the file"],
+      ['linear', '"layers.1.bias"', '"layers.2.bias"', "expected 'layers.1.bias' as f32, f16 or bf16 inside the file"],
+      ['with a hidden map', '"shape":[2,9]', '"shape":[9,2]', "expected 'layers.0.2.weight' as [any, 9], got [9, 2]"],
       [
-        '"shape":[2,3]',
-        '"shape":[6,1]',
-        "expected '0.output' as weights [outputs, inputs] and a bias [outputs], got [6, 1] and [2]",
+        'competing',
+        '"shape":[2,1,3,4]',
+        '"shape":[2,3,1,4]',
+        "expected 'layers.0.k_base' as [any, 1, any, any], got [2, 3, 1, 4]",
       ],
-      ['"0.output.bias"', '"0.other!.bias"', "expected '0.output.bias' as f32, f16 or bf16 inside the file"],
+      ['competing', '"shape":[16,3]', '"shape":[3,16]', "expected 'layers.0.q_proj.weight' as [16, any], got [3, 16]"],
     ] as const)
-      expect(() => readGate(text(from, to)), from).toThrow(says);
+      expect(() => readGate(text(kind, from, to)), from).toThrow(says);
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => {
         expect(() => readGate(bytes)).toThrow(KvError);
