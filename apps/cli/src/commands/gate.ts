@@ -51,7 +51,7 @@ export const gateCommand = (terminal: Terminal): Command =>
 
 async function fit(
   files: readonly string[],
-  { model: _, engine: __, device: ___, text: ____, out, json, ...options }: GateFlags,
+  { alpha, shortest, longest, tokens, sinks, floor, out, json }: GateFlags,
   command: Command,
   terminal: Terminal,
 ): Promise<void> {
@@ -67,7 +67,7 @@ async function fit(
     try {
       const fitted = await withFlagNames(command, () =>
         fitGate(model, read, {
-          ...options,
+          ...{ alpha, shortest, longest, tokens, sinks, floor },
           signal,
           onRead: (done, of) => {
             progress ??= startProgress('kv gate', stderr, of, done - 1);
