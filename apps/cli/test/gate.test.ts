@@ -25,7 +25,7 @@ afterAll(() => rmSync(cwd, { recursive: true }));
 
 test('kv gate fits a gate, says how well it predicts, and kv run scores by it', async () => {
   const before = await kv(['run', '--model', model, 'The key is XK.', '--policy', 'gate | topK', '--budget', '75%'], {
-    model,
+    cwd,
   });
   expect([before.code, before.stderr.trim().split('\n').at(-1)]).toEqual([
     2,

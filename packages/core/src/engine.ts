@@ -40,7 +40,7 @@ export { areSpans, joinedSpans, slotsIn } from './piece/spans.ts';
 export { signalKey } from './piece/signals.ts';
 export { isInputSignal, isInputState, slotState } from './piece/input-signal.ts';
 export { filesOf, runInputSignal } from './event/input-numbers.ts';
-export type { LayerInputs } from './event/input-numbers.ts';
+export type { InputPlace } from './event/input-numbers.ts';
 export { isState } from './piece/state.ts';
 export { rowMajor, sizeOf, takesLengths } from './tensor/tensor.ts';
 export { countedOps, namedCalls, traceOps } from './tensor/trace.ts';

@@ -49,7 +49,7 @@ gpuTest(
 );
 
 gpuTest(
-  'what a gate makes of inputs goes with its slots, as on the host: linear, and behind a hidden map',
+  'what a gate makes of inputs goes with its slots, as on the host: linear, and with a hidden map',
   async (gpu) => {
     const from = fixture('llama');
     for (const units of [0, 5]) {

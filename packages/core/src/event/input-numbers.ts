@@ -7,7 +7,7 @@ import type { Tensor } from '../tensor/tensor.ts';
 import { expectTensor, runGuarded } from './boundary.ts';
 
 /** The inputs of a layer for m tokens, f32 `[1, m, D]`, and the files that equations read. */
-export interface LayerInputs {
+export interface InputPlace {
   readonly at: LayerContext;
   readonly ops: Ops;
   readonly input: Tensor;
@@ -16,7 +16,7 @@ export interface LayerInputs {
 }
 
 /** Returns the numbers `[rows, m]` of the newest tokens. @throws KvError naming signal and layer */
-export function runInputSignal(signal: InputSignal, { at, ops, input, read }: LayerInputs): Tensor {
+export function runInputSignal(signal: InputSignal, { at, ops, input, read }: InputPlace): Tensor {
   const { rows, needs, run } = signal.ofInput,
     { layer, queryHeads, kvHeads } = at,
     from = { name: signal.as, layer, ops };

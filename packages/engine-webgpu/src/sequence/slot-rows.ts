@@ -49,7 +49,7 @@ export class DeviceSlotRows {
     if (join) commands.free(all);
   }
 
-  /** Adds new slots `[rows, m]` behind the `lengths` of each KV head. */
+  /** Adds new slots `[rows, m]` after the `lengths` of each KV head. */
   add(values: Tensor, lengths: readonly number[]): void {
     const { commands } = this.#device.scope,
       m = values.shape[1],

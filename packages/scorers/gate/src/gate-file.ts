@@ -18,9 +18,9 @@ interface Sized {
 
 /** A gate that predicts the logarithm of importance (KVzap). */
 export interface RegressionGate extends Sized {
-  /** A map with GELU behind it, to U units. @defaultValue the gate is linear */
+  /** A map to U units, followed by GELU. @defaultValue the gate is linear */
   readonly hidden?: Affine | undefined;
-  /** To the scores, `[G, D]`, or `[G, U]` behind `hidden`. */
+  /** To the scores, `[G, D]`, or `[G, U]` after `hidden`. */
   readonly output: Affine;
 }
 
