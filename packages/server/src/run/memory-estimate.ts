@@ -110,8 +110,10 @@ export function sequenceBytes(
   const rows = ({ queryHeads: H, kvHeads: G }: Heads): number =>
     (accumulated === 'kv' ? G : accumulated ? H : 0) +
     (block ? H : 0) +
-    [...needs.filter(isState), ...inputs.map(slotState)]
-      .reduce((sum, { state }) => sum + (state.rows === 'query' ? H : state.rows === 'kv' ? G : 1), 0);
+    [...needs.filter(isState), ...inputs.map(slotState)].reduce(
+      (sum, { state }) => sum + (state.rows === 'query' ? H : state.rows === 'kv' ? G : 1),
+      0,
+    );
   const grown = (n: number): number => Math.ceil(1.25 * n) + 2,
     { policy } = sequencePolicy,
     moves = tokens > maxPositions || (policy !== undefined && movesTogether(policy)),
