@@ -113,11 +113,11 @@ export const rules = [
   ),
   rule(
     'evaluation-sees-what-it-measures',
-    'evaluation imports no other package of the workspace than core, checkpoints, engine, models, policies, tasks, certificates and hub.',
+    'evaluation imports no other package of the workspace than core, checkpoints, engine, models, policies, tasks, certificates, hub and the scorer that it fits.',
     { path: '^packages/evaluation/src/' },
     {
       path: workspace,
-      pathNot: '^packages/(core|checkpoints|engine|models|policies|tasks|certificates|hub|evaluation)/',
+      pathNot: '^packages/(core|checkpoints|engine|models|policies|tasks|certificates|hub|evaluation|scorers/gate)/',
     },
   ),
   rule(

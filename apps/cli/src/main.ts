@@ -38,6 +38,7 @@ export const KV: CommandProgram = {
     protocol: async () => (await import('./commands/protocol.ts')).protocolCommand,
     eval: async () => (await import('./commands/eval.ts')).evalCommand,
     worker: async () => (await import('./commands/worker.ts')).workerCommand,
+    gate: async () => (await import('./commands/gate.ts')).gateCommand,
     calibrate: async () => (await import('./commands/calibrate.ts')).calibrateCommand,
     export: async () => (await import('./commands/export.ts')).exportCommand,
     doctor: async () => (await import('./commands/doctor.ts')).doctorCommand,

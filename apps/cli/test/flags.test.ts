@@ -9,7 +9,9 @@ import { Command } from 'commander';
 import { describe, expect, test } from 'vitest';
 import { CHAT } from '../src/commands/chat.ts';
 import { BENCH } from '../src/commands/bench.ts';
+import { FIT_GATE } from '@kv/evaluation/gate';
 import { CALIBRATE } from '../src/commands/calibrate.ts';
+import { GATE } from '../src/commands/gate.ts';
 import { CHOOSE } from '../src/commands/choose.ts';
 import { DOCTOR } from '../src/commands/doctor.ts';
 import { EVAL } from '../src/commands/eval.ts';
@@ -46,6 +48,7 @@ describe.each<[string, Options, Options]>([
   ['bench', BENCH, {}],
   ['choose', CHOOSE, {}],
   ['calibrate', CALIBRATE, {}],
+  ['gate', GATE, FIT_GATE],
   ['doctor', DOCTOR, {}],
   ['eval', EVAL, {}],
   ['explain', EXPLAIN, {}],

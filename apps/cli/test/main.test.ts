@@ -259,7 +259,7 @@ describe('a bad input is one sentence on stderr, exit code 2 and nothing on stdo
       code: 2,
       stdout: '',
       stderr:
-        "kv: unknown command 'ruun' (Did you mean run?); the commands are needle, choose, run, chat, serve, pieces, explain, trace, bench, protocol, eval, worker, calibrate, export, doctor, completion\n",
+        "kv: unknown command 'ruun' (Did you mean run?); the commands are needle, choose, run, chat, serve, pieces, explain, trace, bench, protocol, eval, worker, gate, calibrate, export, doctor, completion\n",
     }));
   it.each(['run', 'serve'])('for a budget of kv %s that no policy was named to keep', async (command) => {
     const prompt = command === 'run' ? ['--prompt', TEXT] : [],

@@ -55,7 +55,7 @@ export type { FileIdentity } from './load/fingerprint.ts';
 export { configJson } from './load/hub-files.ts';
 export { blobsOf, openCheckpoint } from './load/load.ts';
 export type { Checkpoint } from './load/load.ts';
-export { sidecarBlob, sidecarFile, sidecars } from './load/sidecar.ts';
+export { sidecarBlob, sidecarFile, sidecarPath, sidecars } from './load/sidecar.ts';
 export type { ExpertNorms, ExpertWeights } from './load/expert-weights.ts';
 export { checkpointWeights, shapeWeights } from './load/weights.ts';
 export { ffnOf } from './config/config.ts';

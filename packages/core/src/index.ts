@@ -147,9 +147,11 @@ export type {
   Tokens,
   WindowStatistic,
 } from './piece/signals.ts';
+export { inputSignal } from './piece/input-signal.ts';
+export type { InputContext, InputSignal } from './piece/input-signal.ts';
 export { state } from './piece/state.ts';
 export type { State, StateSpec } from './piece/state.ts';
-export { readTensorFile, tensorFile } from './tensor/tensor-file.ts';
+export { readTensorFile, tensorFile, tensorNames } from './tensor/tensor-file.ts';
 export type { FileTensor, TensorFile } from './tensor/tensor-file.ts';
 export { LOWEST } from './tensor/tensor.ts';
 export type { DType, DenseArray, HostArray, Tensor } from './tensor/tensor.ts';

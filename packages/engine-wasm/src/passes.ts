@@ -23,7 +23,8 @@ export function fusedPasses(fused: FusedPass): TokenPasses {
         listed = hooked && !prompt && canList(caches, ids, options),
         // an observer is shown what views chose, which the host then does
         views = listed && !options.seen ? tokenViews(caches, options) : undefined,
-        fuses = fused.attends && (!hooked || within !== undefined || listed),
+        // a layer's input is read between two layers
+        fuses = fused.attends && caches.inputs.signals.length === 0 && (!hooked || within !== undefined || listed),
         { counters } = caches.context;
       if (fuses) counters.fusedPasses = (counters.fusedPasses ?? 0) + 1;
       else counters.layeredPasses = (counters.layeredPasses ?? 0) + 1;

@@ -1,7 +1,7 @@
 import { id, LEVELS } from '@kv/core';
 import type { AnySignal, LayerContext, LevelShares, Ops } from '@kv/core';
 import { range } from '@kv/core/shared';
-import { compile, namedCalls, planBudgets } from '@kv/core/engine';
+import { compile, isInputSignal, namedCalls, planBudgets } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
 import type { DispatchCost, Recordable } from '@kv/gpu';
 import { createDecoder, Memory, waits } from '@kv/engine';
@@ -88,7 +88,8 @@ export async function shapeCosts(gpu: CostRecorder, config: ModelConfig, form: C
       embeddings: { width: 1, encode: () => [0], rows: (ids) => Float32Array.from(ids) },
     };
     const caches = new DeviceCaches(gpu, decoder, model, { form });
-    caches.observe(needs.filter(({ provide }) => !provide));
+    // numbers of inputs come from a file too, which is not there
+    caches.observe(needs.filter((signal) => !signal.provide && !isInputSignal(signal)));
     return { caches, memory: new Memory(caches) };
   };
   const nothing: ActivePolicy = { policy: compile(id) };
@@ -175,7 +176,8 @@ export async function shapeCosts(gpu: CostRecorder, config: ModelConfig, form: C
               return {
                 at,
                 layer: cached[layer],
-                read: (signal) => (signal.provide ? provided(signal, at, own.ops) : read(signal)),
+                read: (signal) =>
+                  signal.provide || isInputSignal(signal) ? provided(signal, at, own.ops) : read(signal),
               };
             });
             // a step decodes what it reads

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { generate } from '@kv/models';
 import { parsePolicy } from '@kv/policies';
+import { GATE_FILE, gateFile } from '@kv/scorers-gate';
 import { Q_FILTERS_FILE, qFiltersFile } from '@kv/scorers-keys';
 import { expect } from 'vitest';
 import { gpuTests } from './device.ts';
@@ -43,6 +44,60 @@ gpuTest(
       });
     } finally {
       rmSync(folder, { recursive: true });
+    }
+  },
+);
+
+gpuTest(
+  'what a gate makes of inputs goes with its slots, as on the host: linear, and with a hidden map',
+  async (gpu) => {
+    const from = fixture('llama');
+    for (const units of [0, 5]) {
+      const folder = mkdtempSync(join(tmpdir(), 'kv-gate-'));
+      for (const file of readdirSync(from)) symlinkSync(join(from, file), join(folder, file));
+      try {
+        await both(gpu, folder, async (host, device) => {
+          const { layers, hidden: width } = host.config,
+            { kvHeads } = commonHeads(host.config),
+            sines = (count: number, by: number): Float32Array =>
+              Float32Array.from({ length: count }, (_, i) => Math.sin(by * (i + 1))),
+            affine = (outputs: number, inputs: number, by: number) => ({
+              weight: sines(outputs * inputs, by),
+              bias: sines(outputs, by),
+            });
+          writeFileSync(
+            join(folder, GATE_FILE),
+            gateFile(
+              Array.from({ length: layers }, (_, l) => ({
+                width,
+                kvHeads,
+                ...(units > 0 && { hidden: affine(units, width, 2.7 + l) }),
+                output: affine(kvHeads, units || width, 1.3 + l),
+              })),
+            ),
+          );
+          const ids = Array.from({ length: 48 }, (_, i) => (i * 37 + 11) % 64);
+          // heads of as many slots; heads of different numbers, and a view
+          const policies =
+            units === 0
+              ? ['gate | topK | cadence(every=2)']
+              : ['gate | adaKV | topK | cadence(every=2)', 'view(gate | topK, budget=12)'];
+          for (const policy of policies) {
+            const options = {
+              ids,
+              policy: parsePolicy(policy),
+              ...(!policy.startsWith('view') && { budget: 16, block: 20 }),
+              maxNewTokens: 6,
+            };
+            const want = await generate(host, options),
+              got = await generate(device, options);
+            expect(got.tokens, policy).toEqual(want.tokens);
+            expect(said(got.report), policy).toEqual(said(want.report));
+          }
+        });
+      } finally {
+        rmSync(folder, { recursive: true });
+      }
     }
   },
 );

@@ -1,4 +1,4 @@
-import { compile } from '@kv/core/engine';
+import { compile, filesOf, isInputSignal } from '@kv/core/engine';
 import type { AnySignal, Policy, ProviderEngine } from '@kv/core';
 import type { Subject } from './subject.ts';
 
@@ -13,7 +13,6 @@ export async function askFiles(policy: Policy, sidecar: Subject['sidecar']): Pro
 
 const filed = (policy: Policy): readonly AnySignal[] => {
   const { needs, hooks } = compile(policy);
-  return [...needs, ...[...hooks('view'), ...hooks('step')].flatMap((hook) => hook.needs)].filter(
-    ({ cost }) => cost === 'artifact',
-  );
+  const all = [...needs, ...[...hooks('view'), ...hooks('step')].flatMap((hook) => hook.needs)];
+  return [...all, ...filesOf(all.filter(isInputSignal))].filter(({ cost }) => cost === 'artifact');
 };

@@ -17,6 +17,8 @@ export { engine, engineLaws } from './engine.ts';
 export type { EngineHost, EngineOptions, EngineSequence } from './engine.ts';
 export { hostileCases, judgeHostile } from './hostile/cases.ts';
 export type { HostileCase, HostileOptions } from './hostile/cases.ts';
+export { inputSignalLaws, ofInput } from './input-signal.ts';
+export type { InputSignalOptions } from './input-signal.ts';
 export { kernel, kernelLaws, SIZES } from './kernel.ts';
 export type { KernelInputs, KernelOptions, KernelSize } from './kernel.ts';
 export { claim, each, law, suite } from './law.ts';

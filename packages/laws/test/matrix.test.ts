@@ -7,6 +7,7 @@ import { maxima, sums, weightedSums } from './mutants/combination.ts';
 import { compositions } from './mutants/compose.ts';
 import { demotions } from './mutants/demotion.ts';
 import { engines, wordedEngines } from './mutants/engine.ts';
+import { inputSignals } from './mutants/input-signal.ts';
 import { kernels } from './mutants/kernel.ts';
 import { refits } from './mutants/refit.ts';
 import { schedules } from './mutants/schedule.ts';
@@ -33,6 +34,7 @@ const fields = [
   schedules,
   sharings,
   viewLoops,
+  inputSignals,
   kernels,
   backends,
   boundedOptions,

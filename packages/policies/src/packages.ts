@@ -16,6 +16,7 @@ export * as '@kv/scorers-attention' from '@kv/scorers-attention';
 export * as '@kv/scorers-caote' from '@kv/scorers-caote';
 export * as '@kv/scorers-compactor' from '@kv/scorers-compactor';
 export * as '@kv/scorers-expected-attention' from '@kv/scorers-expected-attention';
+export * as '@kv/scorers-gate' from '@kv/scorers-gate';
 export * as '@kv/scorers-keys' from '@kv/scorers-keys';
 export * as '@kv/scorers-knorm' from '@kv/scorers-knorm';
 export * as '@kv/scorers-random' from '@kv/scorers-random';

@@ -14,6 +14,7 @@ export * from '@kv/scorers-attention';
 export * from '@kv/scorers-caote';
 export * from '@kv/scorers-compactor';
 export * from '@kv/scorers-expected-attention';
+export * from '@kv/scorers-gate';
 export * from '@kv/scorers-keys';
 export * from '@kv/scorers-knorm';
 export * from '@kv/scorers-random';

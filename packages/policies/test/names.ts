@@ -75,6 +75,7 @@ export const PIECES: readonly string[] = [
   'lagkv',
   'cur',
   'qfilter',
+  'gate',
   'kvzip',
   'kvcompose',
   'expectedAttention',

@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import { sumOf } from '@kv/core/shared';
 import type { AnySignal, Budget, LevelShares } from '@kv/core';
-import { isState, signalKey } from '@kv/core/engine';
+import { isInputSignal, isState, signalKey, slotState } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
 import { deltaChannels, ffnOf, slotLayers, slotRows, spaceChannels, type Mixer } from '@kv/checkpoints';
 import { planGpu } from '@kv/gpu';
@@ -274,6 +274,8 @@ function passesOf({ needs }: CompiledPolicy, window: number): readonly string[] 
     passes.push(`at the event, the weights of the last ${window === 1 ? 'query' : `${window} queries`} over the cache`);
   if (needs.some(({ cost, provide }) => cost === 'pass' && !provide))
     passes.push('attention of every layer and block also adds up its weights by column, in addition to the fused path');
+  if (needs.some(isInputSignal))
+    passes.push("none, but numbers of each layer's input are made as tokens pass, layer by layer");
   for (const signal of needs)
     if (secondPass(signal)) passes.push(`another pass over the model for ${signalKey(signal)}`);
   return passes.length === 0 ? ['none: attention stays on the fused path'] : passes;
@@ -286,7 +288,7 @@ const partsRead = ({ needs }: CompiledPolicy): number =>
 function pieceBytes({ needs }: CompiledPolicy, config: ModelConfig, length: number): number {
   const { layers } = config,
     query = sumOf(joinedHeads(config).map(({ queryHeads }) => queryHeads));
-  return needs.filter(isState).reduce((sum, signal) => {
+  return [...needs.filter(isState), ...needs.filter(isInputSignal).map(slotState)].reduce((sum, signal) => {
     const { kind, rows, width = 1 } = signal.state,
       columns = { slot: length, position: length, unit: 1, sequence: width }[kind];
     return sum + 4 * columns * { query, kv: slotRows(config), layer: layers, model: 1 }[rows];

@@ -1,11 +1,17 @@
 import type { AnySignal, LayerContext, Ops } from '@kv/core';
+import { isInputSignal } from '@kv/core/engine';
 
 /** Returns zeros in the shape of a provided signal, which comes from a file stored with the model or another pass. */
 export function providedZeros(
-  { id }: AnySignal,
+  signal: AnySignal,
   { layers, queryHeads: H, kvHeads: G, headDim: d, slots: n, length }: LayerContext,
   ops: Ops,
 ): unknown {
+  const { id } = signal;
+  if (isInputSignal(signal)) {
+    const rows = { query: H, kv: G, layer: 1 }[signal.ofInput.rows];
+    return ops.from({ data: new Float32Array(rows * n), shape: [rows, n] });
+  }
   if (id === 'preRope')
     return {
       queryHeads: H,

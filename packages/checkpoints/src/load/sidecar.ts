@@ -48,7 +48,8 @@ export const sidecarBlob = async (model: string, name: string, files: Blobs): Pr
   return blobSource(blob, at).read(0, blob.size);
 };
 
-const sidecarPath = (model: string, name: string): string =>
+/** Returns the path of a file next to a model: in its folder, or, for a `.gguf`, after the model's own name and a dot. */
+export const sidecarPath = (model: string, name: string): string =>
   /\.gguf$/i.test(model)
     ? `${model}.${name}`
     : `${model === 'embedded' ? embeddedFolder() : model.replace(/\/+$/, '')}/${name}`;

@@ -1,6 +1,7 @@
 import type { LayerContext } from '../piece/atoms.ts';
 import { KvError } from '../tensor/errors.ts';
 import type { AnySignal } from '../piece/signals.ts';
+import { isInputSignal } from '../piece/input-signal.ts';
 import { isState } from '../piece/state.ts';
 
 /** An array that a piece is given, under the caller's name for it. */
@@ -27,6 +28,7 @@ const ROWS = ['rows', 'slots'] as const,
  * @param signal that it is read as, if any piece reads it.
  */
 export function axesOf(name: string, signal: AnySignal | undefined): readonly string[] | undefined {
+  if (signal && isInputSignal(signal)) return ROWS;
   if (signal && isState(signal)) return signal.state.kind === 'slot' ? ROWS : undefined;
   const id = signal?.id ?? name;
   return AXES[id] ?? (id === 'scores' || id.startsWith('attention') || signal?.as === 'attention' ? ROWS : undefined);

@@ -61,12 +61,8 @@ const isRecord = (x: unknown): x is Readonly<Record<string, unknown>> =>
 const isCounts = (x: unknown): x is readonly number[] =>
   Array.isArray(x) && x.every((n) => Number.isSafeInteger(n) && n >= 0);
 
-/**
- * Reads the tensors of these names from a safetensors file of f32, f16 or bf16.
- * @param where name of the file, for errors
- * @throws KvError at `where` for any other bytes, a missing name, or a number that is not finite.
- */
-export function readTensorFile(where: string, file: Uint8Array, names: readonly string[]): TensorFile {
+/** The header of a safetensors file, and where its numbers begin. */
+function headerOf(where: string, file: Uint8Array): { entries: Readonly<Record<string, unknown>>; start: number } {
   const refuse = (expected: string): KvError => new KvError(where, `expected ${expected}`);
   const view = new DataView(file.buffer, file.byteOffset, file.byteLength),
     size = file.length >= PREFIX ? Number(view.getBigUint64(0, true)) : Infinity;
@@ -79,8 +75,26 @@ export function readTensorFile(where: string, file: Uint8Array, names: readonly 
     header = undefined;
   }
   if (!isRecord(header)) throw refuse('a header of JSON');
-  const start = PREFIX + size,
-    entries = header;
+  return { entries: header, start: PREFIX + size };
+}
+
+/**
+ * Returns the names of the tensors of a safetensors file.
+ * @param where name of the file, for errors
+ * @throws KvError at `where` for any other bytes
+ */
+export const tensorNames = (where: string, file: Uint8Array): readonly string[] =>
+  Object.keys(headerOf(where, file).entries).filter((name) => name !== '__metadata__');
+
+/**
+ * Reads the tensors of these names from a safetensors file of f32, f16 or bf16.
+ * @param where name of the file, for errors
+ * @throws KvError at `where` for any other bytes, a missing name, or a number that is not finite.
+ */
+export function readTensorFile(where: string, file: Uint8Array, names: readonly string[]): TensorFile {
+  const refuse = (expected: string): KvError => new KvError(where, `expected ${expected}`);
+  const { entries, start } = headerOf(where, file),
+    view = new DataView(file.buffer, file.byteOffset, file.byteLength);
   const tensors = names.map((name): readonly [string, FileTensor] => {
     const entry = Object.hasOwn(entries, name) && isRecord(entries[name]) ? entries[name] : {},
       { shape, data_offsets: offsets, dtype } = entry;
@@ -100,8 +114,8 @@ export function readTensorFile(where: string, file: Uint8Array, names: readonly 
     if (!data.every(Number.isFinite)) throw refuse(`finite numbers in '${name}'`);
     return [name, { shape, data }];
   });
-  const said = isRecord(header['__metadata__'])
-    ? Object.entries(header['__metadata__']).map(([key, value]) => [key, String(value)])
+  const said = isRecord(entries['__metadata__'])
+    ? Object.entries(entries['__metadata__']).map(([key, value]) => [key, String(value)])
     : [];
   return { tensors: Object.fromEntries(tensors), metadata: Object.fromEntries(said) };
 }

@@ -1,9 +1,18 @@
-import { runStepHook, signalKey } from '@kv/core/engine';
+import { isInputSignal, runStepHook, signalKey, slotState } from '@kv/core/engine';
 import { range } from '@kv/core/shared';
 import type { AnySignal } from '@kv/core';
 import { headsOf } from '@kv/checkpoints';
 import type { OpenScope, Recordable, Scope } from '@kv/gpu';
-import { joinEvents, keptLayers, observationPlan, readersOf, sequenceContext, SlotCounts, slotModel } from '@kv/engine';
+import {
+  InputRecording,
+  joinEvents,
+  keptLayers,
+  observationPlan,
+  readersOf,
+  sequenceContext,
+  SlotCounts,
+  slotModel,
+} from '@kv/engine';
 import type {
   ActivePolicy,
   BatchGroup,
@@ -66,6 +75,7 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
   states: DeviceLayerStates;
   /** State of rows `model`. */
   shared: DeviceStates;
+  inputs = new InputRecording();
   readonly decoder: Decoder<DeviceRunnable>;
   readonly speculation: SpeculativeSteps = speculativeSteps(this);
   readonly #gpu: Recordable;
@@ -122,10 +132,17 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
   observe(signals: readonly AnySignal[]): void {
     expectOffered(signals);
     for (const layer of this.layers) layer.observe(observationPlan(signals));
+    const unread = this.context.progress.length === 0,
+      inputs = signals
+        .filter(isInputSignal)
+        .filter((signal) => unread || this.layers.every(({ states }) => states.has(slotState(signal).id)));
+    for (const { states } of this.layers) for (const signal of inputs) states.start(slotState(signal));
+    this.inputs.add(inputs);
   }
 
   stopObserving(): void {
     for (const layer of this.layers) layer.stopObserving();
+    this.inputs.clear();
   }
 
   reader(
@@ -160,9 +177,18 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
     });
   }
 
+  prepare({ policy }: ActivePolicy): Promise<void> {
+    return this.inputs.prepare(
+      policy,
+      this.layers.map(({ states }) => states),
+      this.context,
+    );
+  }
+
   async pass(ids: readonly number[], options: Omit<FeedOptions, 'evict'>, evict?: LayerEviction): Promise<FeedResult> {
     const { batch, phase } = options;
-    if (!evict && phase === 'decode' && ids.length === 1 && batch instanceof DeviceBatchSlot)
+    const alone = this.inputs.signals.length > 0;
+    if (!evict && !alone && phase === 'decode' && ids.length === 1 && batch instanceof DeviceBatchSlot)
       return { output: await batch.pass(this, ids[0], options) };
     // the others need not wait for a pass that is not batched
     batch?.leave();
@@ -284,6 +310,7 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
     copy.states.destroy();
     copy.states = states.fork(copy.device, upTo, progress.length);
     copy.shared = shared.fork(copy.device);
+    copy.inputs = this.inputs.fork();
     return copy;
   }
 

@@ -1,6 +1,6 @@
 import type { AnySignal } from '@kv/core';
 import type { OpenScope, Scope } from '@kv/gpu';
-import type { Decoder, KeptLayers, SequenceCaches, SlotReader, TokenProgress } from '@kv/engine';
+import type { Decoder, InputRecording, KeptLayers, SequenceCaches, SlotReader, TokenProgress } from '@kv/engine';
 import type { DeviceRunnable } from '../engine.ts';
 import type { DecodedParts } from './decoded-parts.ts';
 import type { DeviceLayer } from './layer.ts';
@@ -18,6 +18,8 @@ export interface DeviceState extends Pick<SequenceCaches, 'context' | 'slots' | 
   readonly states: DeviceLayerStates;
   /** State of rows `model`. */
   readonly shared: DeviceStates;
+  /** Input signals that are recorded. */
+  readonly inputs: InputRecording;
   /** Keys and values that pieces read now. */
   readonly decoded: DecodedParts;
   /** Opens a scope: what is recorded in it is freed together. */

@@ -58,7 +58,7 @@ export class DeviceLayer {
   }
 
   /** Starts recording what the plan asks for; what is recorded already goes on. */
-  observe({ window, accumulated, block }: ObservationPlan): void {
+  observe({ window, accumulated, block }: Pick<ObservationPlan, 'window' | 'accumulated' | 'block'>): void {
     const { queryHeads: H, kvHeads: G, headDim } = this.heads;
     if (window > 0) {
       const rows = this.#readers.length > 0 ? this.#readers.map((reader) => reader.rows) : [range(0, H)];
@@ -73,8 +73,9 @@ export class DeviceLayer {
     if (block) this.block ??= new DeviceSlotRows(H, 0, 'statistics', this.#device);
   }
 
-  /** Frees the rings and sums that no later event will read. */
+  /** Frees the rings, sums and numbers of inputs that no later event will read. */
   stopObserving(): void {
+    this.states.dropInputs();
     for (const each of [this.ring, this.accumulated, this.block]) each?.destroy();
     if (this.waiting) this.#device.scope.commands.free(this.waiting.past);
     delete this.ring;

@@ -1,3 +1,4 @@
+import { runInputSignal, slotState } from '@kv/core/engine';
 import type { LayerContext, Tensor } from '@kv/core';
 import type { Commands, OpenScope } from '@kv/gpu';
 import type { FeedOptions, Output, SlotReader } from '@kv/engine';
@@ -74,11 +75,11 @@ export async function devicePass(
         layer.cache.grow(ids.length);
         some[l] = parts.map((part) => freezing && computedRows(caches, active, l, part));
       }
-      const projected = parts.map((part, i) =>
-        kind === 'slots'
-          ? project(caches, commands, index, part, some[l][i], before)
-          : projectQueries(caches, commands, index, part, some[l][i]),
-      );
+      const projected = parts.map((part, i) => {
+        if (kind !== 'slots') return projectQueries(caches, commands, index, part, some[l][i]);
+        recordInputs(caches, scope, active, index, part);
+        return project(caches, commands, index, part, some[l][i], before);
+      });
       const attend = attentionIn(caches, scope, index, {
         phase,
         active,
@@ -185,17 +186,44 @@ export const ofReader = (at: LayerContext, reader: SlotReader | undefined): Laye
   reader ? { ...at, queryHeads: reader.rows.length } : at;
 
 /** Returns ln |h|_2 of what a layer's projections read of a chunk's tokens, `[1, m]`. */
-function logLengths(
+function logLengths(caches: DeviceState, scope: OpenScope, index: number, part: TokenChunk): Tensor {
+  const { ops } = scope;
+  return ops.log(ops.max(ops.norm(readInput(caches, scope, index, part)), LEAST));
+}
+
+/** Records what a layer's projections read of a chunk's tokens, after their norm, `[1, m, D]`. */
+function readInput(
   { decoder, context: { model } }: DeviceState,
-  scope: OpenScope,
+  { commands }: OpenScope,
   index: number,
   { x, m }: TokenChunk,
 ): Tensor {
-  const { commands, ops } = scope,
-    { norm: gain } = decoder.layers[index],
-    { hidden: D, normEps } = model.config;
-  const read = gain ? encodeNorm(commands, rowsOf(x, D), m, commands.upload(gain, [D]), normEps).tensor : x;
-  return ops.log(ops.max(ops.norm({ ...read, shape: [1, m, D] }), LEAST));
+  const { norm: gain } = decoder.layers[index],
+    { hidden: D, normEps } = model.config,
+    read = gain ? encodeNorm(commands, rowsOf(x, D), m, commands.upload(gain, [D]), normEps).tensor : x;
+  return { ...read, shape: [1, m, D] };
+}
+
+/** Records what input signals make of a chunk's tokens, which are about to join the slots of a layer of the model. */
+function recordInputs(
+  caches: DeviceState,
+  scope: OpenScope,
+  active: FeedOptions['active'],
+  index: number,
+  part: TokenChunk,
+): void {
+  const { at: l } = caches.kept.all[index],
+    { states, cache } = caches.layers[l],
+    wanted = caches.inputs.signals.filter((signal) => states.has(slotState(signal).id));
+  if (wanted.length === 0) return;
+  const input = readInput(caches, scope, index, part),
+    at = caches.slots.layerContext(l, active);
+  for (const signal of wanted)
+    states.add(
+      slotState(signal),
+      runInputSignal(signal, { at, ops: scope.ops, input, read: caches.inputs.reader(l) }),
+      cache.counts,
+    );
 }
 /** The least length, which replaces a length of 0. */
 const LEAST = 2 ** -120;

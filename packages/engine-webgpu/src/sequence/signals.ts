@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import { isState, signalKey } from '@kv/core/engine';
+import { isInputSignal, isState, signalKey, slotState } from '@kv/core/engine';
 import type { AnySignal, Embeddings, Ops, Rope, Tensor, Tokens } from '@kv/core';
 import type { Commands } from '@kv/gpu';
 import { notRemembered, outputNormOf, statisticOf, sumRows, windowOf } from '@kv/engine';
@@ -63,7 +63,7 @@ export const isDecoded = ({ id }: AnySignal, { form }: Pick<DeviceCache, 'form'>
 export function expectOffered(needs: readonly AnySignal[]): void {
   for (const signal of needs) {
     if (signal.hidden) throw hiddenRefused(signal);
-    if (!(signal.provide !== undefined || isState(signal) || OFFERED.includes(signal.id)))
+    if (!(signal.provide !== undefined || isInputSignal(signal) || isState(signal) || OFFERED.includes(signal.id)))
       throw new KvError(
         'gpu',
         `sequences on a device do not offer the signal ${signalKey(signal)}: expected a policy without it, or a model on the CPU`,
@@ -129,6 +129,11 @@ function compute(signal: AnySignal, source: DeviceSignalSource): unknown {
       all = { ...some, ...lengthsOf(some.shape[0]) };
     return wanted === 'kv' && rows.rows > G ? source.ops.groupRows('sum', all, G) : all;
   };
+  if (isInputSignal(signal)) {
+    const state = slotState(signal);
+    if (!layer.states.has(state.id)) throw notRemembered(signal);
+    return layer.states.read(commands, state, n, tokens.ids.length, lengthsOf(G).lengths, reader);
+  }
   if (isState(signal))
     return (signal.state.rows === 'model' ? shared : layer.states).read(
       commands,

@@ -49,6 +49,29 @@ export class DeviceSlotRows {
     if (join) commands.free(all);
   }
 
+  /** Adds new slots `[rows, m]` after the `lengths` of each KV head. */
+  add(values: Tensor, lengths: readonly number[]): void {
+    const { commands } = this.#device.scope,
+      m = values.shape[1],
+      [first] = lengths;
+    this.grow(Math.max(...lengths) + m);
+    if (lengths.every((n) => n === first)) {
+      encodeSlots(commands, values, this.#tensor, m, 0, first);
+      return;
+    }
+    const row = (x: Tensor): Tensor => ({ ...x, shape: [1, x.shape[0] * x.shape[1]] }),
+      [from, to] = [row(values), row(this.#tensor)];
+    for (let r = 0; r < this.rows; r++)
+      encodeSlots(
+        commands,
+        from,
+        to,
+        m,
+        r * m,
+        r * this.#stride + lengths[Math.floor((r * lengths.length) / this.rows)],
+      );
+  }
+
   /** Restores saved numbers `[rows, slots]`. */
   restore(numbers: Float32Array, slots: number): void {
     const { commands } = this.#device.scope;

@@ -1,4 +1,5 @@
 import { KvError } from '@kv/core';
+import { isInputState } from '@kv/core/engine';
 import type { State, StateSpec, Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
 import type { SlotReader, StoredState } from '@kv/engine';
@@ -60,6 +61,33 @@ export class DeviceStates {
       values,
       some && ((part, all) => joinHeads(this.#device.scope.commands, part, all, some, this.#shape.kv)),
     );
+  }
+
+  /** Starts a state of slots, of which there are none yet. */
+  start(signal: State): void {
+    this.#entry(signal, 0, 0);
+  }
+
+  /** Whether it has a state of this id. */
+  has(id: string): boolean {
+    return this.#entries.has(id);
+  }
+
+  /**
+   * Records the numbers `[rows, m]` of new slots of a state of slots, which come after the `lengths` of each KV head.
+   */
+  add(signal: State, values: Tensor, lengths: readonly number[]): void {
+    const { rows } = this.#entry(signal, Math.max(...lengths) + values.shape[1], 0);
+    rows.add(values, lengths);
+  }
+
+  /** Forgets the numbers of input signals, except of some. */
+  dropInputs(except: (id: string) => boolean = () => false): void {
+    for (const [id, { rows }] of this.#entries)
+      if (isInputState(id) && !except(id)) {
+        rows.destroy();
+        this.#entries.delete(id);
+      }
   }
 
   /** The per-slot states, which are compacted with the cache. */

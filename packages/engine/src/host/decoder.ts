@@ -93,6 +93,8 @@ export interface HostDecoder extends Decoder<HostRunnable> {
     gate?: Float32Array,
     inputs?: Float32Array,
   ): Promise<Float32Array>;
+  /** Returns the rows that a layer's projections read of x `[m, D]`, after their norm. */
+  readInput(layer: number, x: Float32Array): Float32Array;
   /** Returns |h|_2 of the rows that a layer's projections read of x `[m, D]`, after their norm, f64 `[m]`. */
   readLengths(layer: number, x: Float32Array): Float64Array;
   /** Returns the output product's weight `[D, H * d]` as f32, decoded from its stored form at each call. */
@@ -156,6 +158,10 @@ export function hostDecoder(
       [k, v, gate] = keepsSlots(decoder.config.mixers[layer]) ? rest : [none, none, ...rest];
     return { q, k, v, gate };
   };
+  const readInput: HostDecoder['readInput'] = (layer, x) => {
+    const { norm: gain } = at(layer);
+    return gain === undefined ? x : rmsNorm(x, gain, normEps);
+  };
   return {
     ...decoder,
     attend: attends,
@@ -188,10 +194,10 @@ export function hostDecoder(
       note(layer, x.length / D, 'output', 'gateUp', 'down');
       return (await fused)[0];
     },
+    readInput,
     readLengths(layer, x) {
-      const { norm: gain } = at(layer),
-        m = x.length / D,
-        h = gain === undefined ? x : rmsNorm(x, gain, normEps);
+      const m = x.length / D,
+        h = readInput(layer, x);
       return Float64Array.from({ length: m }, (_, i) => Math.hypot(...h.subarray(i * D, (i + 1) * D)));
     },
     outputWeight: (layer) => at(layer).output!(0, D), // of a layer with attention, which policies see alone

@@ -1,7 +1,8 @@
 import { KvError } from '@kv/core';
-import { limitOperations } from '@kv/core/engine';
+import { isInputSignal, limitOperations, slotState } from '@kv/core/engine';
 import { range } from '@kv/core/shared';
 import type { AnySignal, Backend } from '@kv/core';
+import type { CompiledPolicy } from '@kv/core/engine';
 import type { Heads } from '@kv/checkpoints';
 import { layerAttention } from '../attention/layer-attention.ts';
 import type { Store } from '../cache/storage.ts';
@@ -17,6 +18,7 @@ import type { SequenceContext } from '../memory/context.ts';
 import type { AttentionCounters, BatchGroup, FeedOptions, FeedResult, Output } from '../memory/feed.ts';
 import type { TokenProgress } from '../memory/progress.ts';
 import type { MemoryModel, MemoryOptions } from '../memory/model-parts.ts';
+import { InputRecording } from '../memory/input-recording.ts';
 import { SlotCounts } from '../memory/slot-counts.ts';
 import type { LayerSlots } from '../memory/slot-counts.ts';
 import type { CacheSnapshot } from '../memory/snapshot.ts';
@@ -78,6 +80,7 @@ export class HostCaches implements SequenceCaches, HostState {
   shared: StateStore;
   /** What providers compute from hidden states, if one does. */
   hidden: HiddenNumbers | undefined;
+  inputs = new InputRecording();
   readonly observers: ObserverAccess = {
     show: (observer) => {
       this.#observer = observer;
@@ -129,12 +132,19 @@ export class HostCaches implements SequenceCaches, HostState {
       progress,
     } = this.context;
     for (const [l, layer] of this.layers.entries()) layer.observe(observationPlan(signals), this.#heads[l], ledger);
+    const unread = progress.length === 0,
+      inputs = signals
+        .filter(isInputSignal)
+        .filter((signal) => unread || this.layers.every(({ states }) => states.has(slotState(signal).id)));
+    for (const { states } of this.layers) for (const signal of inputs) states.start(slotState(signal));
+    this.inputs.add(inputs);
     if (signals.some((signal) => signal.hidden))
       this.hidden ??= new HiddenNumbers(progress.length, config.hidden, ledger);
   }
 
   stopObserving(): void {
     for (const layer of this.layers) layer.stopObserving();
+    this.inputs.clear();
     this.hidden?.destroy();
     this.hidden = undefined;
   }
@@ -179,6 +189,11 @@ export class HostCaches implements SequenceCaches, HostState {
     });
   }
 
+  async readers(policy: CompiledPolicy): Promise<readonly ((signal: AnySignal) => unknown)[]> {
+    const given = await runHostProviders(this, policy, [...this.layers.keys()]);
+    return given.map((provided, layer) => this.reader(layer, { provided }));
+  }
+
   move(next: number): void {
     const { decoder, layers, kept, context } = this,
       { rotaryLength } = context.progress;
@@ -214,6 +229,14 @@ export class HostCaches implements SequenceCaches, HostState {
 
   get batchGroup(): BatchGroup | undefined {
     return this.#passes.group;
+  }
+
+  prepare({ policy }: ActivePolicy): Promise<void> {
+    return this.inputs.prepare(
+      policy,
+      this.layers.map(({ states }) => states),
+      this.context,
+    );
   }
 
   async pass(ids: readonly number[], options: Omit<FeedOptions, 'evict'>, evict?: LayerEviction): Promise<FeedResult> {
@@ -297,6 +320,7 @@ export class HostCaches implements SequenceCaches, HostState {
     copy.states.destroy();
     copy.states = states.fork(ledger, upTo, context.progress.length);
     copy.shared = shared.fork(ledger);
+    copy.inputs = this.inputs.fork();
     copy.hidden = this.hidden?.fork(ledger);
     return copy;
   }

@@ -1,6 +1,7 @@
 import type { AnySignal } from '@kv/core';
 import type { KeptLayers, SlotReader } from '../decoder/keeps.ts';
 import type { SequenceCaches } from '../memory/caches.ts';
+import type { InputRecording } from '../memory/input-recording.ts';
 import type { HostDecoder } from './decoder.ts';
 import type { HiddenNumbers } from './hidden.ts';
 import type { LayerMemory } from './layer.ts';
@@ -31,6 +32,8 @@ export interface HostState extends Pick<SequenceCaches, 'context' | 'slots' | 'm
   readonly shared: StateStore;
   /** What providers compute from hidden states, if one does. */
   readonly hidden: HiddenNumbers | undefined;
+  /** Input signals that are recorded. */
+  readonly inputs: InputRecording;
   /** Returns a reader of one layer's current signals. */
   reader(layer: number, options?: SignalOptions): (signal: AnySignal) => unknown;
   /** Returns empty caches of the same model. */

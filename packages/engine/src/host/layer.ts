@@ -63,7 +63,7 @@ export class LayerMemory {
 
   /** Starts recording what the plan asks for; what is recorded already goes on. */
   observe(
-    { window, accumulated, block }: ObservationPlan,
+    { window, accumulated, block }: Pick<ObservationPlan, 'window' | 'accumulated' | 'block'>,
     { queryHeads: H, kvHeads: G, headDim: d }: Heads,
     ledger: Ledger,
   ): void {
@@ -79,8 +79,9 @@ export class LayerMemory {
     return !this.ring && !this.accumulated && !this.block && this.states.empty && !this.cache.biases;
   }
 
-  /** Frees the rings and sums that no later event will read. */
+  /** Frees the rings, sums and numbers of inputs that no later event will read. */
   stopObserving(): void {
+    this.states.dropInputs();
     this.windowStats.clear();
     this.ring?.destroy();
     this.accumulated?.destroy();

@@ -9,6 +9,7 @@ import { liveRows, pick, pickPositions, pickQueries, put, withFrozen } from './f
 import type { HostState } from './host-state.ts';
 import type { LayerMemory } from './layer.ts';
 import type { SlotRows } from '../cache/slot-rows.ts';
+import { recordInputs } from './record-inputs.ts';
 import { viewsActing, visibleNow } from './visibility.ts';
 import type { ViewSelection } from './visibility.ts';
 
@@ -108,6 +109,7 @@ export async function pass(
     if (kind === 'slots') previous = frozen && copies ? withFrozen(projected, live, m, previous!, headDim) : projected;
     const { q, gate } = projected,
       fewer = whole && some.length > 0;
+    if (kind === 'slots') await recordInputs(caches, active, [layer, l], x);
     const out = await attendLayer(
       caches,
       { layer, ...keeps },

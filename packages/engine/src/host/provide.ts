@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import { isState, StepCache, signalKey } from '@kv/core/engine';
+import { isInputSignal, isState, slotState, StepCache, signalKey } from '@kv/core/engine';
 import type { AnySignal, Backend, Embeddings, Ops, Rope, Tensor, Tokens } from '@kv/core';
 import { windowAttention } from '../attention/attention.ts';
 import type { LayerAttention } from '../attention/layer-attention.ts';
@@ -104,6 +104,11 @@ function compute(
   const missing = (): never => {
     throw notRemembered(signal);
   };
+  if (isInputSignal(signal)) {
+    const state = slotState(signal);
+    if (!memory.states.has(state.id)) return missing();
+    return memory.states.read(state, n, tokens.ids.length, ops, lengths, some);
+  }
   if (isState(signal)) {
     const { rows, kind } = signal.state,
       alike = rows === 'model' && kind !== 'slot' ? common?.states : undefined,

@@ -1,4 +1,5 @@
 import { KvError } from '@kv/core';
+import { isInputState } from '@kv/core/engine';
 import type { Ops, State, StateSpec, Tensor } from '@kv/core';
 import type { Store } from '../cache/storage.ts';
 import { pickHeads } from '../decoder/joined-heads.ts';
@@ -78,6 +79,42 @@ export class StateStore {
     entry.rows.grow(columns);
     entry.length = columns;
     entry.rows.write(values.data, columns, some);
+  }
+
+  /** Starts a state of slots, of which there are none yet. */
+  start(signal: State): void {
+    this.#entry(signal, 0, 0);
+  }
+
+  /** Whether it has a state of this id. */
+  has(id: string): boolean {
+    return this.#entries.has(id);
+  }
+
+  /**
+   * Adds the numbers `[rows, m]` of new slots to a state of slots.
+   * @param lengths slots before them, `[kvHead]`
+   */
+  add(
+    signal: State,
+    { data, shape: [, m = 0] }: { readonly data: ArrayLike<number>; readonly shape: readonly number[] },
+    lengths: ArrayLike<number>,
+  ): void {
+    const entry = this.#entry(signal, Math.max(0, ...Array.from(lengths)) + m, 0),
+      { rows } = entry;
+    for (let r = 0; r < rows.rows; r++) {
+      const at = r * rows.stride + lengths[Math.floor((r * lengths.length) / rows.rows)];
+      for (let i = 0; i < m; i++) rows.data[at + i] = data[r * m + i];
+    }
+  }
+
+  /** Forgets the numbers of input signals, except of some. */
+  dropInputs(except: (id: string) => boolean = () => false): void {
+    for (const [id, { rows }] of this.#entries)
+      if (isInputState(id) && !except(id)) {
+        rows.destroy();
+        this.#entries.delete(id);
+      }
   }
 
   /** Makes room for a state of this many columns, or as many as it has, and returns its numbers. */

@@ -20,6 +20,8 @@ export interface LayerWatch {
   keys?(layer: number, k: Float32Array): void;
   /** Softmax weights of the newest token, `[H, n]`, over everything so far. */
   newest?(layer: number, weights: Float32Array): void;
+  /** What a layer's projections read of the newest m tokens, after their norm, `[m, D]`; before their keys. */
+  input?(layer: number, rows: Float32Array): void | Promise<void>;
   /** Hidden states `[m, D]` of the newest m tokens, after the last layer and the final norm. */
   hidden?(rows: Float32Array): void;
 }
@@ -33,7 +35,7 @@ const BLOCK = 256;
 export async function watchLayers(
   { decoder, config }: Pick<HostModel, 'decoder' | 'config'>,
   ids: readonly number[],
-  { queries, keys, newest, hidden }: LayerWatch,
+  { queries, keys, newest, input, hidden }: LayerWatch,
 ): Promise<void> {
   const ledger = new Ledger(),
     kept = keptLayers(config),
@@ -53,6 +55,7 @@ export async function watchLayers(
           x = await decoder.finish(layer, x, await decoder.mix(layer, x, states.all[l]), undefined, inputs);
           continue;
         }
+        if (kind === 'slots') await input?.(l, decoder.readInput(layer, x));
         const cache = caches[l],
           { q, k, v, gate } = await decoder.project(layer, x, positions, ids.length);
         if (kind === 'slots') {

@@ -27,8 +27,8 @@ export interface EventRequest {
 
 /**
  * The caches of one sequence, in the place where they live: what differs between the host and a device. `Memory`
- * decides when each method may run and whether a failure leaves the sequence usable. It has 17 members, one for each
- * thing that depends on the place; the last four are optional capabilities. Layers are those that keep slots, counted
+ * decides when each method may run and whether a failure leaves the sequence usable. It has 19 members, one for each
+ * thing that depends on the place; the last five are optional capabilities. Layers are those that keep slots, counted
  * from 0, here and wherever policies see them.
  */
 export interface SequenceCaches {
@@ -39,6 +39,8 @@ export interface SequenceCaches {
   observe(signals: readonly AnySignal[]): void;
   /** Stops recording, and frees what only events read. */
   stopObserving(): void;
+  /** Reads what recording needs before the next tokens pass. @throws KvError for a file that is missing or unfit */
+  prepare(active: ActivePolicy): Promise<void>;
   /** Returns a reader of one layer's current signals. */
   reader(layer: number): (signal: AnySignal) => unknown;
   /** Feeds tokens, which fit, through every layer; with `evict`, an event follows each layer. */
@@ -61,6 +63,11 @@ export interface SequenceCaches {
   readonly states?: CarriedStates | undefined;
   /** Speculative steps; absent where none can start before the host knows a token. */
   readonly speculation?: SpeculativeSteps;
+  /**
+   * Returns a reader of each layer's signals, those that the policy's providers compute included; absent where slots are not on
+   * the host.
+   */
+  readers?(policy: CompiledPolicy): Promise<readonly ((signal: AnySignal) => unknown)[]>;
   /** Access for an observer of evictions; absent where what it reads is not on the host. */
   readonly observers?: ObserverAccess;
   /** The batching group; present where a row's result does not depend on the other rows of a product, to the bit. */

@@ -77,6 +77,7 @@ export class Memory {
     expectIds(ids, model.config.vocab);
     expectRoom(caches, ids.length, where);
     signal?.throwIfAborted();
+    await caches.prepare(active);
     return guard.change('a block', async () => {
       if (phase === 'decode') slots.freeBeforeToken();
       makeRoom(caches, ids.length, where, together);

@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
-import { signalKey } from '@kv/core/engine';
-import type { AnySignal, WindowStatistic } from '@kv/core';
+import { isInputSignal, signalKey } from '@kv/core/engine';
+import type { AnySignal, InputSignal, WindowStatistic } from '@kv/core';
 import type { SumRows } from './snapshot.ts';
 import { weighs } from '../attention/window-statistic.ts';
 
@@ -11,6 +11,8 @@ export interface ObservationPlan {
   /** Rows of the running sums. Sums by query head also serve readers of sums by KV head. */
   readonly accumulated: SumRows | undefined;
   readonly block: boolean;
+  /** Signals of the layer's input. */
+  readonly inputs: readonly InputSignal[];
 }
 
 const WINDOWS: Readonly<Record<string, (s: AnySignal) => number>> = {
@@ -47,6 +49,7 @@ export const observationPlan = (needs: readonly AnySignal[]): ObservationPlan =>
     undefined,
   ),
   block: needs.some((s) => s.id === 'attention.block'),
+  inputs: needs.filter(isInputSignal),
 });
 
 /** Returns the rows that a signal of running sums reads. */

@@ -1,5 +1,5 @@
 import { id } from '@kv/core';
-import { allowanceOf, compile, isState, settleOwn, union } from '@kv/core/engine';
+import { allowanceOf, compile, isState, settleOwn, slotState, union } from '@kv/core/engine';
 import type { OptionValues } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import { fileSource, expectNamed, slotHeads, type KvHeads } from '@kv/checkpoints';
@@ -188,10 +188,15 @@ function remembered(policy: CompiledPolicy, manifest: SavedManifest): CompiledPo
 }
 
 /** Returns whether what the plan asks for was recorded. */
-const remembers = (layer: SavedLayer, { window, accumulated, block }: ObservationPlan): boolean =>
+const remembers = (layer: SavedLayer, { window, accumulated, block, inputs }: ObservationPlan): boolean =>
   (layer.ring?.window ?? 0) >= window &&
   (!accumulated || layer.accumulated === true || layer.accumulated === accumulated) &&
-  (!block || layer.block);
+  (!block || layer.block) &&
+  inputs
+    .map(slotState)
+    .every(({ id, state }) =>
+      layer.states.some(({ id: saved, spec }) => saved === id && spec.kind === state.kind && spec.rows === state.rows),
+    );
 
 function split(all: Uint32Array, lengths: readonly number[]): Uint32Array[] {
   let at = 0;

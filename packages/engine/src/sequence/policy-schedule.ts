@@ -136,10 +136,10 @@ export class PolicySchedule {
 /** Returns whether only events read what is recorded under a policy. @param observed whether an observer is set */
 export function onlyEventsRead(policy: CompiledPolicy, observed: boolean): boolean {
   if (observed && policy.hooks('view').length > 0) return false;
-  const { window, accumulated, block } = observationPlan(
+  const { window, accumulated, block, inputs } = observationPlan(
     [...policy.hooks('view'), ...policy.hooks('step')].flatMap((hook) => hook.needs),
   );
-  return window === 0 && !accumulated && !block;
+  return window === 0 && !accumulated && !block && inputs.length === 0;
 }
 
 /**

@@ -1,6 +1,7 @@
 import { KvError } from '@kv/core';
 import { compile, emptyDraft, runSteps } from '@kv/core/engine';
-import type { Policy } from '@kv/core';
+import type { AnySignal, Policy } from '@kv/core';
+import type { CompiledPolicy } from '@kv/core/engine';
 import { policyOf } from '../policy-text.ts';
 import type { Sequence } from './sequence.ts';
 
@@ -15,15 +16,43 @@ export async function slotScores(
   policy: Policy | string,
   layer: number,
 ): Promise<readonly Float32Array[]> {
-  const { label, steps } = compile(await policyOf(policy)),
-    { memory, active } = sequence,
-    { caches, slots } = memory,
-    { backend } = caches.context,
-    { ops } = backend;
+  const compiled = compile(await policyOf(policy));
+  sequence.memory.expectUsable();
+  await sequence.halt();
+  return scoresBy(sequence, compiled, layer, sequence.memory.caches.reader(layer));
+}
+
+/**
+ * Returns the same for every layer that keeps slots, also of a policy whose providers read the text once more.
+ *
+ * @throws KvError for a policy without a scorer, and for a cache that is not on the host
+ */
+export async function allSlotScores(
+  sequence: Sequence,
+  policy: Policy | string,
+): Promise<readonly (readonly Float32Array[])[]> {
+  const compiled = compile(await policyOf(policy)),
+    { memory } = sequence;
   memory.expectUsable();
   await sequence.halt();
-  const at = slots.layerContext(layer, active),
-    place = { at, read: caches.reader(layer), budgets: [] };
+  const readers = await memory.caches.readers?.(compiled);
+  if (!readers) throw new KvError('scores', 'expected a cache on the host, got one on a device');
+  const all: (readonly Float32Array[])[] = [];
+  for (const [layer, read] of readers.entries()) all.push(await scoresBy(sequence, compiled, layer, read));
+  return all;
+}
+
+async function scoresBy(
+  { memory, active }: Sequence,
+  { label, steps }: CompiledPolicy,
+  layer: number,
+  read: (signal: AnySignal) => unknown,
+): Promise<readonly Float32Array[]> {
+  const { caches, slots } = memory,
+    { backend } = caches.context,
+    { ops } = backend,
+    at = slots.layerContext(layer, active),
+    place = { at, read, budgets: [] };
   const { scores } = runSteps(
     steps.filter(({ kind }) => kind === 'scorer' || kind === 'transform'),
     [place],

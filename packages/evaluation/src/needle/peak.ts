@@ -28,10 +28,11 @@ export function peakOf(
     readonly form: CacheForm;
   },
 ): number {
-  const { window, accumulated, block } = observationPlan(policy.evicts ? policy.needs : []),
+  const { window, accumulated, block, inputs } = observationPlan(policy.evicts ? policy.needs : []),
     layers = joinedHeads(config).map(({ queryHeads: H, kvHeads: G, headDim: d }, l) => {
       const queries = 4 * Math.min(window, length) * (H * d + 1),
-        sums = 4 * length * ((accumulated ? { query: H, kv: G }[accumulated] : 0) + (block ? H : 0)),
+        made = inputs.reduce((rows, { ofInput }) => rows + { query: H, kv: G, layer: 1 }[ofInput.rows], 0),
+        sums = 4 * length * ((accumulated ? { query: H, kv: G }[accumulated] : 0) + (block ? H : 0) + made),
         columns = 4 * H * length * policy.needs.filter((need) => need.id !== 'queries' && windowOf(need) > 0).length,
         bytes = (heads: readonly number[]): number => slotBytes(l) * heads.reduce((a, b) => a + b, 0);
       return {

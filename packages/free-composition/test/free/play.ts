@@ -1,6 +1,15 @@
-import { attentionMax } from '@kv/core';
+import { attentionMax, positions } from '@kv/core';
 import { cpu } from '@kv/cpu';
-import { compile, planBudgets, runEvent, readDecisions, signalKey } from '@kv/core/engine';
+import {
+  compile,
+  filesOf,
+  isInputSignal,
+  planBudgets,
+  runEvent,
+  runInputSignal,
+  readDecisions,
+  signalKey,
+} from '@kv/core/engine';
 import type { AnySignal, Backend, Ops, Piece, Policy, ProviderEngine, Tensor, DraftSelection } from '@kv/core';
 import type { EventLayer } from '@kv/core/engine';
 import { stage } from '@kv/laws';
@@ -27,7 +36,7 @@ async function staged(scene: Scene, ops: Ops, needs: readonly AnySignal[]): Prom
     name = (layer: number, signal: AnySignal): string => `${layer} ${signalKey(signal)}`;
   const { layers } = stage(scene, ops, { signals: (signal, { at }) => made.get(name(at.layer, signal)) });
   for (const [l, layer] of layers.entries())
-    for (const signal of needs)
+    for (const signal of [...needs, ...filesOf(needs.filter(isInputSignal))])
       if (signal.provide)
         made.set(
           name(l, signal),
@@ -36,6 +45,19 @@ async function staged(scene: Scene, ops: Ops, needs: readonly AnySignal[]): Prom
             l,
           ),
         );
+  for (const [l, layer] of layers.entries())
+    for (const signal of needs.filter(isInputSignal)) {
+      const { at } = scene.layers[l],
+        data = Float32Array.from({ length: at.slots }, (_, i) => 4 * Math.sin(7 * i + l)),
+        numbers = runInputSignal(signal, {
+          at,
+          ops,
+          input: ops.from({ data, shape: [1, at.slots, 1] }),
+          read: (file) => made.get(name(l, file)),
+        });
+      // heads have as many slots as they have positions
+      made.set(name(l, signal), ops.add(numbers, ops.mul(layer.read(positions) as Tensor, 0)));
+    }
   return layers;
 }
 /** What providers request from an engine, computed from a scene: largest weights, and rows of causal attention. */

@@ -7,6 +7,7 @@ import { loadModel } from '@kv/models';
 import type { HostModel, LoadOptions } from '@kv/models';
 import { BUDGET_CURVE_FILE, HEAD_SCORES_FILE } from '@kv/allocators-fixed';
 import { QUERY_STATISTICS_FILE, queryStatisticsFile } from '@kv/scorers-expected-attention';
+import { GATE_FILE, gateFile } from '@kv/scorers-gate';
 import { Q_FILTERS_FILE, qFiltersFile } from '@kv/scorers-keys';
 import { DETECTOR_FILE, detectorFile } from '@kv/scorers-sponsorship';
 import { PRE_ROPE_FILE, preRopeFile } from '@kv/scorers-triattention';
@@ -62,6 +63,16 @@ export function sidecarFiles({
       HEAD_SCORES_FILE,
       new TextEncoder().encode(
         each((l) => Array.from({ length: kvHeads }, (_, g) => ((l * 7 + g * 3) % 5) / 5).join('\t')).join('\n'),
+      ),
+    ],
+    [
+      GATE_FILE,
+      gateFile(
+        each((l) => ({
+          width: hidden,
+          kvHeads,
+          output: { weight: sines(kvHeads * hidden, l), bias: sines(kvHeads, l + 1) },
+        })),
       ),
     ],
     [DETECTOR_FILE, detectorFile({ width: hidden, first: sines(hidden * hidden, 0), second: sines(hidden, 1) })],

@@ -1,4 +1,4 @@
-import { isState, mostKept } from '@kv/core/engine';
+import { isState, mostKept, slotState } from '@kv/core/engine';
 import type { AnySignal } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import {
@@ -43,7 +43,7 @@ const even = ({ steps, choosesBudget }: CompiledPolicy): boolean =>
 /** Whether a prompt may start from a cached prefix, because the policy needs nothing of the prefix but its cache. */
 export function startsFromPrefix(sequencePolicy: SequencePolicy, rest: number): boolean {
   const needs = recordedSignals(sequencePolicy),
-    { window, accumulated, block } = observationPlan(needs);
+    { window, accumulated, block, inputs } = observationPlan(needs);
   const hooks = sequencePolicy.policy && [
     ...sequencePolicy.policy.hooks('view'),
     ...sequencePolicy.policy.hooks('step'),
@@ -55,6 +55,7 @@ export function startsFromPrefix(sequencePolicy: SequencePolicy, rest: number): 
     window <= rest &&
     !accumulated &&
     !block &&
+    inputs.length === 0 &&
     !needs.some((signal) => signal.hidden || isState(signal))
   );
 }
@@ -105,14 +106,15 @@ export function sequenceBytes(
     heads = joinedHeads(config),
     mostHeads = Math.max(...heads.map(({ queryHeads }) => queryHeads)),
     needs = recordedSignals(sequencePolicy),
-    { window, accumulated, block } = observationPlan(needs),
+    { window, accumulated, block, inputs } = observationPlan(needs),
     hidden = needs.some((signal) => signal.hidden);
   const rows = ({ queryHeads: H, kvHeads: G }: Heads): number =>
     (accumulated === 'kv' ? G : accumulated ? H : 0) +
     (block ? H : 0) +
-    needs
-      .filter(isState)
-      .reduce((sum, { state }) => sum + (state.rows === 'query' ? H : state.rows === 'kv' ? G : 1), 0);
+    [...needs.filter(isState), ...inputs.map(slotState)].reduce(
+      (sum, { state }) => sum + (state.rows === 'query' ? H : state.rows === 'kv' ? G : 1),
+      0,
+    );
   const grown = (n: number): number => Math.ceil(1.25 * n) + 2,
     { policy } = sequencePolicy,
     moves = tokens > maxPositions || (policy !== undefined && movesTogether(policy)),

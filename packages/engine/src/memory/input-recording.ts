@@ -1,0 +1,108 @@
+import { KvError } from '@kv/core';
+import { filesOf, isInputSignal, runProvider, signalKey, union } from '@kv/core/engine';
+import type { AnySignal, InputSignal, ProviderEngine } from '@kv/core';
+import type { CompiledPolicy } from '@kv/core/engine';
+import type { SequenceContext } from './context.ts';
+
+/** What a layer keeps of input signals, by the id of their state. */
+interface RecordedSlots {
+  has(id: string): boolean;
+  dropInputs(except?: (id: string) => boolean): void;
+}
+
+/**
+ * The input signals that a sequence records while tokens pass, and the files that they read. A signal is recorded from the
+ * first token on, or never: a slot without its number would look like one that is worth nothing.
+ */
+export class InputRecording {
+  #signals: readonly InputSignal[] = [];
+  /** Values of files, by signal, for each layer. */
+  readonly #files: Map<string, readonly unknown[]>;
+
+  constructor(files: Map<string, readonly unknown[]> = new Map()) {
+    this.#files = files;
+  }
+
+  /** Signals that are recorded, of all layers that still keep their numbers. */
+  get signals(): readonly InputSignal[] {
+    return this.#signals;
+  }
+
+  /** Records these signals too. */
+  add(signals: readonly InputSignal[]): void {
+    this.#signals = union(this.#signals, signals) as readonly InputSignal[];
+  }
+
+  /**
+   * Settles what the next tokens record, before any of them passes: what is recorded already, of a loaded sequence what its
+   * policy reads, and nothing that no layer keeps. Reads the files.
+   *
+   * @throws KvError for a file that is missing or of another model
+   */
+  async prepare(
+    policy: CompiledPolicy,
+    layers: readonly RecordedSlots[],
+    { model: { sidecar }, signal: abort }: SequenceContext,
+  ): Promise<void> {
+    const kept = (signal: InputSignal): boolean => layers.some((layer) => layer.has(signalKey(signal)));
+    this.add(inputSignalsOf(policy).filter(kept));
+    this.#signals = this.#signals.filter(kept);
+    const ids = new Set(this.#signals.map(signalKey));
+    for (const layer of layers) layer.dropInputs((id) => ids.has(id));
+    try {
+      await this.#readFiles(layers.length, sidecar, abort);
+    } catch (cause) {
+      // what is not recorded from the first token on never is
+      this.clear();
+      for (const layer of layers) layer.dropInputs();
+      throw cause;
+    }
+  }
+
+  async #readFiles(layers: number, sidecar: ProviderEngine['artifact'], abort: AbortSignal | undefined): Promise<void> {
+    for (const file of filesOf(this.#signals)) {
+      const key = signalKey(file);
+      if (this.#files.has(key)) continue;
+      const engine = filesOnly(key, sidecar),
+        values: unknown[] = [];
+      for (let layer = 0; layer < layers; layer++) values.push(await runProvider(file, engine, layer, abort));
+      this.#files.set(key, values);
+    }
+  }
+
+  /** Returns a reader of the files that were read, for a layer. */
+  reader(layer: number): (signal: AnySignal) => unknown {
+    return (signal) => this.#files.get(signalKey(signal))?.[layer];
+  }
+
+  clear(): void {
+    this.#signals = [];
+  }
+
+  fork(): InputRecording {
+    const copy = new InputRecording(this.#files);
+    copy.#signals = this.#signals;
+    return copy;
+  }
+}
+
+/** Returns the input signals that a policy reads, each once. */
+export const inputSignalsOf = ({ needs, hooks }: CompiledPolicy): readonly InputSignal[] =>
+  union(needs, ...[...hooks('view'), ...hooks('step')].map((hook) => hook.needs)).filter(isInputSignal);
+
+/** What a provider of a file may read: the file. */
+function filesOnly(key: string, artifact: ProviderEngine['artifact']): ProviderEngine {
+  const refuse = async (): Promise<never> => {
+    throw new KvError(key, 'reads more than a file next to the model, which nothing gives when a token is read');
+  };
+  return {
+    ids: [],
+    promptLength: 0,
+    encode: () => [],
+    decode: () => '',
+    observeMax: refuse,
+    attentionRows: refuse,
+    hiddenNumbers: refuse,
+    artifact,
+  };
+}
