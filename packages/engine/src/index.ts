@@ -79,7 +79,7 @@ export { spaceRule, stateSpace } from './decoder/state-space.ts';
 export type { SpaceRule } from './decoder/state-space.ts';
 export type { ConvolutionKernel } from './decoder/short-convolution.ts';
 export { decodeTogether } from './generate/decode-together.ts';
-export type { Decoded } from './generate/decode-together.ts';
+export type { Continuation } from './generate/decode-together.ts';
 export { decode, generate } from './generate/generate.ts';
 export type { GenerateResult } from './generate/generate.ts';
 export { answerGrammar } from './generate/answer-grammar.ts';

@@ -7,7 +7,7 @@ import type { SequenceStep } from '../sequence/step-together.ts';
 import { decodeWith } from './generate.ts';
 
 /** What a sequence generated. */
-export interface Decoded {
+export interface Continuation {
   readonly text: string;
   readonly tokens: readonly number[];
   /** Why the generation ended. */
@@ -29,7 +29,7 @@ interface WaitingStep extends SequenceStep {
 export async function decodeTogether(
   sequences: readonly Sequence[],
   options: DecodeOptions = {},
-): Promise<readonly PromiseSettledResult<Decoded>[]> {
+): Promise<readonly PromiseSettledResult<Continuation>[]> {
   const settled = { ...settleOwn('decode', DECODE, options), inFlight: 1 };
   let steps: WaitingStep[] = [],
     deciding = 0;
@@ -72,7 +72,7 @@ export async function decodeTogether(
       },
     };
   });
-  const results: PromiseSettledResult<Decoded>[] = [];
+  const results: PromiseSettledResult<Continuation>[] = [];
   for (let alive = [...running.keys()]; alive.length > 0; alive = alive.filter((i) => results[i] === undefined)) {
     deciding = alive.length;
     const rounds = await Promise.allSettled(alive.map((i) => running[i].round()));
