@@ -131,7 +131,7 @@ export { sequenceContext } from './memory/context.ts';
 export type { SequenceContext } from './memory/context.ts';
 export type { AttentionCounters, BatchGroup, FeedOptions, FeedResult, Output } from './memory/feed.ts';
 export type { ObservedRow, Observer } from './memory/observer.ts';
-export { InputRecording, inputSignalsOf } from './memory/input-recording.ts';
+export { dropInputEntries, InputRecording, inputSignalsOf } from './memory/input-recording.ts';
 export { makeRoom } from './memory/make-room.ts';
 export { Memory } from './memory/memory.ts';
 export type { CacheUsage } from './memory/memory.ts';

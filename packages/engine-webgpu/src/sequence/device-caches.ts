@@ -1,4 +1,4 @@
-import { isInputSignal, runStepHook, signalKey, slotState } from '@kv/core/engine';
+import { runStepHook, signalKey } from '@kv/core/engine';
 import { range } from '@kv/core/shared';
 import type { AnySignal } from '@kv/core';
 import { headsOf } from '@kv/checkpoints';
@@ -132,12 +132,11 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
   observe(signals: readonly AnySignal[]): void {
     expectOffered(signals);
     for (const layer of this.layers) layer.observe(observationPlan(signals));
-    const unread = this.context.progress.length === 0,
-      inputs = signals
-        .filter(isInputSignal)
-        .filter((signal) => unread || this.layers.every(({ states }) => states.has(slotState(signal).id)));
-    for (const { states } of this.layers) for (const signal of inputs) states.start(slotState(signal));
-    this.inputs.add(inputs);
+    this.inputs.begin(signals, this.layers, this.context.progress.length === 0);
+  }
+
+  prepare({ policy }: ActivePolicy): Promise<void> {
+    return this.inputs.prepare(policy, this.layers, this.context);
   }
 
   stopObserving(): void {
@@ -175,14 +174,6 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
       reader: of,
       outputs: () => outputsOf(this, layer, of),
     });
-  }
-
-  prepare({ policy }: ActivePolicy): Promise<void> {
-    return this.inputs.prepare(
-      policy,
-      this.layers.map(({ states }) => states),
-      this.context,
-    );
   }
 
   async pass(ids: readonly number[], options: Omit<FeedOptions, 'evict'>, evict?: LayerEviction): Promise<FeedResult> {

@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import { isInputState } from '@kv/core/engine';
+import { dropInputEntries } from '@kv/engine';
 import type { State, StateSpec, Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
 import type { SlotReader, StoredState } from '@kv/engine';
@@ -82,12 +82,8 @@ export class DeviceStates {
   }
 
   /** Forgets the numbers of input signals, except of some. */
-  dropInputs(except: (id: string) => boolean = () => false): void {
-    for (const [id, { rows }] of this.#entries)
-      if (isInputState(id) && !except(id)) {
-        rows.destroy();
-        this.#entries.delete(id);
-      }
+  dropInputs(except?: (id: string) => boolean): void {
+    dropInputEntries(this.#entries, except);
   }
 
   /** The per-slot states, which are compacted with the cache. */

@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import { isInputSignal, limitOperations, slotState } from '@kv/core/engine';
+import { limitOperations } from '@kv/core/engine';
 import { range } from '@kv/core/shared';
 import type { AnySignal, Backend } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
@@ -132,12 +132,7 @@ export class HostCaches implements SequenceCaches, HostState {
       progress,
     } = this.context;
     for (const [l, layer] of this.layers.entries()) layer.observe(observationPlan(signals), this.#heads[l], ledger);
-    const unread = progress.length === 0,
-      inputs = signals
-        .filter(isInputSignal)
-        .filter((signal) => unread || this.layers.every(({ states }) => states.has(slotState(signal).id)));
-    for (const { states } of this.layers) for (const signal of inputs) states.start(slotState(signal));
-    this.inputs.add(inputs);
+    this.inputs.begin(signals, this.layers, progress.length === 0);
     if (signals.some((signal) => signal.hidden))
       this.hidden ??= new HiddenNumbers(progress.length, config.hidden, ledger);
   }
@@ -232,11 +227,7 @@ export class HostCaches implements SequenceCaches, HostState {
   }
 
   prepare({ policy }: ActivePolicy): Promise<void> {
-    return this.inputs.prepare(
-      policy,
-      this.layers.map(({ states }) => states),
-      this.context,
-    );
+    return this.inputs.prepare(policy, this.layers, this.context);
   }
 
   async pass(ids: readonly number[], options: Omit<FeedOptions, 'evict'>, evict?: LayerEviction): Promise<FeedResult> {

@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import { isInputState } from '@kv/core/engine';
+import { dropInputEntries } from '../memory/input-recording.ts';
 import type { Ops, State, StateSpec, Tensor } from '@kv/core';
 import type { Store } from '../cache/storage.ts';
 import { pickHeads } from '../decoder/joined-heads.ts';
@@ -109,12 +109,8 @@ export class StateStore {
   }
 
   /** Forgets the numbers of input signals, except of some. */
-  dropInputs(except: (id: string) => boolean = () => false): void {
-    for (const [id, { rows }] of this.#entries)
-      if (isInputState(id) && !except(id)) {
-        rows.destroy();
-        this.#entries.delete(id);
-      }
+  dropInputs(except?: (id: string) => boolean): void {
+    dropInputEntries(this.#entries, except);
   }
 
   /** Makes room for a state of this many columns, or as many as it has, and returns its numbers. */

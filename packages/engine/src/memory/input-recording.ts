@@ -1,13 +1,30 @@
 import { KvError } from '@kv/core';
-import { filesOf, isInputSignal, runProvider, signalKey, union } from '@kv/core/engine';
-import type { AnySignal, InputSignal, ProviderEngine } from '@kv/core';
+import { filesOf, isInputSignal, isInputState, runProvider, signalKey, slotState, union } from '@kv/core/engine';
+import type { AnySignal, InputSignal, ProviderEngine, State } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import type { SequenceContext } from './context.ts';
 
 /** What a layer keeps of input signals, by the id of their state. */
 interface RecordedSlots {
   has(id: string): boolean;
+  start(signal: State): void;
   dropInputs(except?: (id: string) => boolean): void;
+}
+/** A layer that keeps input signals. */
+interface RecordedLayer {
+  readonly states: RecordedSlots;
+}
+
+/** Frees the numbers of input signals among states, by id, except of some. */
+export function dropInputEntries(
+  entries: Map<string, { readonly rows: { destroy(): void } }>,
+  except: (id: string) => boolean = () => false,
+): void {
+  for (const [id, { rows }] of entries)
+    if (isInputState(id) && !except(id)) {
+      rows.destroy();
+      entries.delete(id);
+    }
 }
 
 /**
@@ -28,8 +45,16 @@ export class InputRecording {
     return this.#signals;
   }
 
-  /** Records these signals too. */
-  add(signals: readonly InputSignal[]): void {
+  /** Records what is read of these signals too: all where nothing was read yet, else what layers keep already. */
+  begin(signals: readonly AnySignal[], layers: readonly RecordedLayer[], unread: boolean): void {
+    const some = signals
+      .filter(isInputSignal)
+      .filter((signal) => unread || layers.every(({ states }) => states.has(slotState(signal).id)));
+    for (const { states } of layers) for (const signal of some) states.start(slotState(signal));
+    this.#add(some);
+  }
+
+  #add(signals: readonly InputSignal[]): void {
     this.#signals = union(this.#signals, signals) as readonly InputSignal[];
   }
 
@@ -41,20 +66,20 @@ export class InputRecording {
    */
   async prepare(
     policy: CompiledPolicy,
-    layers: readonly RecordedSlots[],
+    layers: readonly RecordedLayer[],
     { model: { sidecar }, signal: abort }: SequenceContext,
   ): Promise<void> {
-    const kept = (signal: InputSignal): boolean => layers.some((layer) => layer.has(signalKey(signal)));
-    this.add(inputSignalsOf(policy).filter(kept));
+    const kept = (signal: InputSignal): boolean => layers.some(({ states }) => states.has(signalKey(signal)));
+    this.#add(inputSignalsOf(policy).filter(kept));
     this.#signals = this.#signals.filter(kept);
     const ids = new Set(this.#signals.map(signalKey));
-    for (const layer of layers) layer.dropInputs((id) => ids.has(id));
+    for (const { states } of layers) states.dropInputs((id) => ids.has(id));
     try {
       await this.#readFiles(layers.length, sidecar, abort);
     } catch (cause) {
       // what is not recorded from the first token on never is
       this.clear();
-      for (const layer of layers) layer.dropInputs();
+      for (const { states } of layers) states.dropInputs();
       throw cause;
     }
   }
