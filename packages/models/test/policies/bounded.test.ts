@@ -45,6 +45,8 @@ function signals(signal: AnySignal, { at, attention }: Layer, ops: Ops): unknown
       return { places: Array.from({ length: G }, (_, g) => g), of: G * at.layers, layers: at.layers };
     case 'confidences':
       return waves(length).map(Math.abs);
+    case 'input.gateScores':
+      return ops.from({ data: waves(G * at.slots), shape: [G, at.slots] });
     case 'reconstruction':
       return ops.from({ data: attention, shape: [H, at.slots] });
     default:
@@ -131,7 +133,9 @@ describe('hooks take no more than slots allow, whatever their options say', asyn
   test.each(chosen.map((factory) => [factory.description.name, factory] as const))('%s', async (_, factory) => {
     const { make, options } = subject(factory),
       // windows that fit the budget
-      small = Object.fromEntries(['window', 'question'].flatMap((name) => (name in options ? [[name, 2]] : []))),
+      small = Object.fromEntries(
+        ['window', 'question', 'recent'].flatMap((name) => (name in options ? [[name, 2]] : [])),
+      ),
       usual = await taken(make(small));
     for (const most of [1_000_001, 2 ** 32 - 1])
       for (const [name, option] of Object.entries(options)) {
