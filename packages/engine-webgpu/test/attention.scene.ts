@@ -25,7 +25,7 @@ export const shapes = fc.record({
   views: fc.constantFrom(0, 1, 2),
   mask: fc.constantFrom('none', 'one', 'kv', 'query'),
   sinks: fc.boolean(),
-  biases: fc.boolean(),
+  biases: fc.constantFrom(false, false, true), // kernels with biases are others, and take long to compile
 });
 type Drawn = typeof shapes extends fc.Arbitrary<infer S> ? S : never;
 /** A shape of attention. */

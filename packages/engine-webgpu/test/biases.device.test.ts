@@ -1,3 +1,4 @@
+import { inTurn } from '@kv/model-testing/in-turn';
 import { loadCache, saveCache, Sequence } from '@kv/models';
 import type { Model } from '@kv/models';
 import { policy as policyOf } from '@kv/policies';
@@ -10,10 +11,10 @@ const ids = Array.from({ length: 90 }, (_, i) => (i * 37 + (i >> 3)) % 64);
 
 gpuTest('slots that a policy refits attend, are saved, copied and refitted again as on the host', (gpu) =>
   both(gpu, fixture('llama'), async (host, device) => {
-    for (const text of [
-      'snapkv(window=6) | topK | fit(queries=8,ridge=0.03)',
-      'h2o(recent=4) | topK | fit(queries=5,ridge=0.03)',
-    ]) {
+    for (const text of inTurn(
+      ['snapkv(window=6) | topK | fit(queries=8,ridge=0.03)', 'h2o(recent=4) | topK | fit(queries=5,ridge=0.03)'],
+      2,
+    )) {
       const policy = policyOf(text);
       const run = async (model: Model) => {
           const sequence = new Sequence(model);

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { inTurn } from '@kv/model-testing/in-turn';
 import { expect, test } from 'vitest';
 import { KvError } from '@kv/core';
 import { covering, rowsOfTurn } from './free/cover.ts';
@@ -38,12 +39,15 @@ test('choices that types admit run together: size, forced, sorted, finite, the s
 
 test('what does not compose says why, and counting agrees with composing', () => {
   const sentences = new Map<string, number>();
-  for (const kinds of [
-    ['transform', 'unit'],
-    ['unit', 'unit transform', 'view'],
-    ['score allocator', 'unit', 'view'],
-    ['demotion', 'view'],
-  ]) {
+  for (const kinds of inTurn(
+    [
+      ['transform', 'unit'],
+      ['unit', 'unit transform', 'view'],
+      ['score allocator', 'unit', 'view'],
+      ['demotion', 'view'],
+    ],
+    2,
+  )) {
     let composed = 0;
     for (const row of product(kinds)) {
       const error = refusal(row);
