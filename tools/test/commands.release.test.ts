@@ -24,6 +24,7 @@ const CHEAPER: readonly (readonly [command: RegExp, text: RegExp, by: string])[]
   [/^(?:echo .*\| )?kv chat(?=$| --policy)/, /kv chat/, 'kv chat --model model.gguf'],
   [/^npm run -s kv -- chat$/, /$/, ' --model packages/model-testing/fixtures/llama/model.gguf'],
   [/^kv choose /, /$/, ' --candidates 2 --minutes 0.2'],
+  [/^kv gate /, /(?: notes\.txt)?$/, ' --shortest 32 --longest 48 --tokens 600'],
   [/^kv serve --policy/, /$/, ' --port 0'],
   [/^source /, /$/, ' && complete -p kv'],
   [/^npm run playground$/, /$/, ' -- --port 0'],
@@ -122,6 +123,7 @@ beforeAll(() => {
   writeFileSync(join(work, 'book.txt'), `The secret code is: XK7M9P2Q. ${text.slice(1000, 2600)}`);
   const texts = [1000, 1300, 1600, 1900].map((at) => JSON.stringify({ prompt: text.slice(at, at + 80) }));
   writeFileSync(join(work, 'mine.jsonl'), texts.join('\n'));
+  writeFileSync(join(work, 'p.txt'), text.slice(1000, 1060));
   writeFileSync(
     join(work, 'mine.mjs'),
     "import { policy as of } from '@kv/policies';\nexport const policy = of('streaming');\n",
