@@ -35,11 +35,6 @@ const CHEAPER: readonly (readonly [command: RegExp, text: RegExp, by: string])[]
   [/^npm run (?:-s )?changeset$/, /$/, ' -- --help'],
   [/^kv .*SmolLM2/, /(?:HuggingFaceTB\/)?SmolLM2-135M-Instruct(?:\.Q4_1\.gguf)?/, SMOLLM2],
   [/calibrate\.mjs MODEL \[/, /MODEL .*/, 'packages/model-embedded ../work/book.txt 64 ../work/statistics'],
-  [
-    /detector\.mjs packages\/.* --times/,
-    /FOLDER .*/,
-    '../work --times 1 --epochs 1 --out ../work/detector.safetensors',
-  ],
 ];
 const changed = (text: string): string =>
   CHEAPER.reduce((to, [command, from, by]) => (command.test(text) ? to.replace(from, by) : to), text);
