@@ -24,7 +24,7 @@ const CHEAPER: readonly (readonly [command: RegExp, text: RegExp, by: string])[]
   [/^(?:echo .*\| )?kv chat(?=$| --policy)/, /kv chat/, 'kv chat --model model.gguf'],
   [/^npm run -s kv -- chat$/, /$/, ' --model packages/model-testing/fixtures/llama/model.gguf'],
   [/^kv choose /, /$/, ' --candidates 2 --minutes 0.2'],
-  [/^kv gate /, /(?: notes\.txt)?$/, ' --shortest 32 --longest 48 --tokens 600'],
+  [/^kv gate /, /(?: notes\.txt)?$/, ' --shortest 24 --longest 40 --tokens 600'],
   [/^kv serve --policy/, /$/, ' --port 0'],
   [/^source /, /$/, ' && complete -p kv'],
   [/^npm run playground$/, /$/, ' -- --port 0'],
