@@ -1,6 +1,7 @@
 // npm run -s study -- choose RESULTS.jsonl --model MODEL.gguf [--set confirm] [--beds inside,after,log,chains] [--prompts 120] [--workers 2] [--until 23:59]
 // The exhaustive sweep that plan.md plans: what every candidate does on every prompt of every bed, measured as `choose`
 // measures it. Goes on where RESULTS.jsonl ends; a line is one prompt with all its candidates.
+import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { here } from '@kv/evaluation';
 import { cpuRuntime, loadModel } from '@kv/models';
@@ -35,7 +36,13 @@ async function runPrompt(open, { bed, i }) {
       ladders: candidates.map((_, c) => [c]),
     });
   return {
-    ...{ bed, i, form, model: model.name, candidates: candidates.map(({ policy, budget }) => [policy, budget]) },
+    ...{
+      bed,
+      i,
+      form,
+      model: basename(model.name),
+      candidates: candidates.map(({ policy, budget }) => [policy, budget]),
+    },
     ...{ reference: references[0][1], outcomes: outcomes.map(([, c, outcome]) => [c, outcome]), refused },
     ...{ seconds: round((performance.now() - started) / 1000), cpu: round(process.cpuUsage(before).user / 1e6) },
   };

@@ -76,7 +76,7 @@ const planned = (ids: readonly string[] = IDS): string => {
   return cwd;
 };
 
-/** One machine alone, or what a queue comes to beside it: steps are processes, and take long. */
+/** Each step starts a process, which takes long: a run tests one machine alone, or a queue, in turn. */
 const turn = inTurn(['one machine', 'a queue'], 2);
 
 describe.runIf(turn.includes('one machine'))('kv protocol on one machine', () => {

@@ -14,6 +14,10 @@ export function groupBy<T>(items: readonly T[], keyOf: (item: T) => string): Map
   return groups;
 }
 
+/** Cuts a list into parts of `size` items, the last one of what is left. */
+export const partsOf = <T>(all: readonly T[], size: number): readonly (readonly T[])[] =>
+  Array.from({ length: Math.ceil(all.length / size) }, (_, i) => all.slice(size * i, size * (i + 1)));
+
 /** Returns a number of each answer, grouped by problem. @defaultValue the score */
 export const byProblem = (
   cells: readonly CellResult[],

@@ -16,14 +16,12 @@ export async function recordInputs(
 ): Promise<void> {
   const { states, cache } = layers[l],
     { hidden: D } = model.config,
-    wanted = inputs.signals.map(slotState).filter(({ id }) => states.has(id));
+    wanted = inputs.signals.filter((signal) => states.has(slotState(signal).id));
   if (wanted.length === 0) return;
   const { ops } = backend,
     input = ops.from({ data: decoder.readInput(layer, x), shape: [1, x.length / D, D] }),
-    made = inputs.signals
-      .filter((signal) => states.has(slotState(signal).id))
-      .map((signal) =>
-        runInputSignal(signal, { at: slots.layerContext(l, active), ops, input, read: inputs.reader(l) }),
-      );
-  for (const [i, numbers] of (await backend.read(made)).entries()) states.add(wanted[i], numbers, cache.lengths);
+    place = { at: slots.layerContext(l, active), ops, input, read: inputs.reader(l) },
+    made = wanted.map((signal) => runInputSignal(signal, place));
+  for (const [i, numbers] of (await backend.read(made)).entries())
+    states.add(slotState(wanted[i]), numbers, cache.lengths);
 }

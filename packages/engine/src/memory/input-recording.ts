@@ -33,6 +33,8 @@ export function dropInputEntries(
  */
 export class InputRecording {
   #signals: readonly InputSignal[] = [];
+  /** The policy that was settled last. */
+  #settled: CompiledPolicy | undefined;
   /** Values of files, by signal, for each layer. */
   readonly #files: Map<string, readonly unknown[]>;
 
@@ -51,6 +53,7 @@ export class InputRecording {
       .filter(isInputSignal)
       .filter((signal) => unread || layers.every(({ states }) => states.has(slotState(signal).id)));
     for (const { states } of layers) for (const signal of some) states.start(slotState(signal));
+    this.#settled = undefined;
     this.#add(some);
   }
 
@@ -69,6 +72,7 @@ export class InputRecording {
     layers: readonly RecordedLayer[],
     { model: { sidecar }, signal: abort }: SequenceContext,
   ): Promise<void> {
+    if (this.#settled === policy && this.#signals.length === 0) return; // as in most steps
     const kept = (signal: InputSignal): boolean => layers.some(({ states }) => states.has(signalKey(signal)));
     this.#add(inputSignalsOf(policy).filter(kept));
     this.#signals = this.#signals.filter(kept);
@@ -82,6 +86,7 @@ export class InputRecording {
       for (const { states } of layers) states.dropInputs();
       throw cause;
     }
+    this.#settled = policy;
   }
 
   async #readFiles(layers: number, sidecar: ProviderEngine['artifact'], abort: AbortSignal | undefined): Promise<void> {
@@ -101,6 +106,7 @@ export class InputRecording {
   }
 
   clear(): void {
+    this.#settled = undefined;
     this.#signals = [];
   }
 

@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import type { Model } from '@kv/models';
 import { random } from '@kv/tasks';
-import { groupBy } from '../grouped.ts';
+import { groupBy, partsOf } from '../grouped.ts';
 import { runAll } from '../jobs/run-pool.ts';
 import type { Runner } from '../jobs/run-pool.ts';
 import { sum } from '../numbers.ts';
@@ -215,9 +215,6 @@ export async function choose(
 /** Groups prompts that read the same tokens, a few together, so that a job takes a bounded time. */
 const textsOf = (some: readonly number[], prompts: readonly ChoicePrompt[]): readonly Text[] =>
   [...groupBy(some, (prompt) => prompts[prompt].ids.join()).values()].flatMap((text) => partsOf(text, QUESTIONS));
-
-const partsOf = <T>(all: readonly T[], size: number): readonly (readonly T[])[] =>
-  Array.from({ length: Math.ceil(all.length / size) }, (_, i) => all.slice(size * i, size * (i + 1)));
 
 /** Cuts texts into rounds: three at least, so that there is something to learn from, of a few texts each. */
 const roundsOf = (texts: readonly Text[]): readonly (readonly Text[])[] =>

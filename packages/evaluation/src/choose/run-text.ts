@@ -8,6 +8,7 @@ import type { CacheForm } from '@kv/models';
 import { grade } from '@kv/tasks';
 import { nextToken } from '../log-likelihood.ts';
 import type { NextToken } from '../log-likelihood.ts';
+import { partsOf } from '../grouped.ts';
 import { mean, sum } from '../numbers.ts';
 import { policyOf } from '../policies.ts';
 import { greedy, retainedShare, rowsAlong, slotsNow, using } from '../sequences.ts';
@@ -86,8 +87,8 @@ export async function runText(
       ladders.map(({ length }) => length),
       async (asked) => {
         const all: (readonly Outcome[])[] = [];
-        for (let at = 0; at < asked.length; at += TOGETHER) {
-          const some = asked.slice(at, at + TOGETHER).map(([ladder, rung]) => ladders[ladder][rung]);
+        for (const part of partsOf(asked, TOGETHER)) {
+          const some = part.map(([ladder, rung]) => ladders[ladder][rung]);
           for (const [i, result] of (
             await outcomesOf(whole, answered, some, policies, candidates, reading)
           ).entries()) {
@@ -153,25 +154,27 @@ async function answeredBy(
   maxNewTokens: number,
   reading: number,
 ): Promise<Answered> {
-  const { text, tokens } = await using(await asked(whole, prompt), async (copy) => {
-    const { text, tokens, finish } = await greedy(copy, { maxNewTokens, stop: prompt.stop });
-    return { text, tokens: finish === 'eos' ? [...tokens, await copy.next()] : tokens };
-  });
-  const rows: NextToken[] = [],
-    started = performance.now();
-  await using(await asked(whole, prompt), async (copy) => {
+  const begun = performance.now();
+  return using(await asked(whole, prompt), async (copy) => {
+    const asking = performance.now() - begun;
+    const { text, tokens } = await using(copy.fork(), async (answering) => {
+      const { text, tokens, finish } = await greedy(answering, { maxNewTokens, stop: prompt.stop });
+      return { text, tokens: finish === 'eos' ? [...tokens, await answering.next()] : tokens };
+    });
+    const rows: NextToken[] = [],
+      started = performance.now();
     for await (const block of rowsAlong(copy, tokens, copy.active.policy)) rows.push(...block.map(nextToken));
+    return {
+      ...{ prompt, tokens, maxNewTokens, rows },
+      reference: {
+        tokens: tokens.length,
+        ...graded(text, prompt),
+        slots: slotsNow(whole),
+        bytes: whole.memory.cache.liveBytes,
+        ms: reading + asking + performance.now() - started,
+      },
+    };
   });
-  return {
-    ...{ prompt, tokens, maxNewTokens, rows },
-    reference: {
-      tokens: tokens.length,
-      ...graded(text, prompt),
-      slots: slotsNow(whole),
-      bytes: whole.memory.cache.liveBytes,
-      ms: reading + performance.now() - started,
-    },
-  };
 }
 
 /** Candidates whose caches are held, and whose answers are generated, at once. */

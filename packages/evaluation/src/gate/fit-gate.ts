@@ -6,6 +6,8 @@ import type { HostModel } from '@kv/models';
 import { policy } from '@kv/policies';
 import { gateFile } from '@kv/scorers-gate';
 import type { RegressionGate } from '@kv/scorers-gate';
+import { partsOf } from '../grouped.ts';
+import { sum } from '../numbers.ts';
 import { NormalEquations } from './normal-equations.ts';
 import { cutStretches } from './stretches.ts';
 import type { NamedText, Stretch } from './stretches.ts';
@@ -199,14 +201,11 @@ const gateOf = (width: number, output: RegressionGate['output']): RegressionGate
   kvHeads: output.bias.length,
   output,
 });
-const tokensOf = (stretches: readonly Stretch[]): number => stretches.reduce((sum, { ids }) => sum + ids.length, 0);
+const tokensOf = (stretches: readonly Stretch[]): number => sum(stretches.map(({ ids }) => ids.length));
 
 /** Returns the layers in groups whose sums fit together. */
-function layerGroups(layers: number, width: number): readonly (readonly number[])[] {
-  const each = Math.max(1, Math.floor(MOST_SUMS / (8 * width ** 2))),
-    all = Array.from({ length: layers }, (_, l) => l);
-  return Array.from({ length: Math.ceil(layers / each) }, (_, i) => all.slice(i * each, (i + 1) * each));
-}
+const layerGroups = (layers: number, width: number): readonly (readonly number[])[] =>
+  partsOf([...new Array(layers).keys()], Math.max(1, Math.floor(MOST_SUMS / (8 * width ** 2))));
 
 /** Returns the backend of a model's sequences, which computes products as fast as the model's. */
 function backendOf(model: HostModel): Backend {

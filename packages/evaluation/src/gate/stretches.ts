@@ -1,4 +1,5 @@
 import { KvError } from '@kv/core';
+import { sum } from '../numbers.ts';
 
 /** A text, and the name that errors call it by. */
 export interface NamedText {
@@ -54,7 +55,7 @@ export function cutStretches(
 function evenly<T extends { readonly ids: readonly number[] }>(all: readonly T[], tokens: number): readonly T[] {
   for (let count = all.length; ; count--) {
     const taken = Array.from({ length: count }, (_, i) => all[Math.floor((i * all.length) / count)]);
-    if (count <= 2 || taken.reduce((sum, { ids }) => sum + ids.length, 0) <= tokens) return taken;
+    if (count <= 2 || sum(taken.map(({ ids }) => ids.length)) <= tokens) return taken;
   }
 }
 
