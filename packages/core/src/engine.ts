@@ -5,8 +5,8 @@ export type { Allowance, BudgetPlace } from './event/allowance.ts';
 export { recordApply } from './host/apply.ts';
 export { expectObject, runGuarded } from './event/boundary.ts';
 export { outOfMemory } from './tensor/out-of-memory.ts';
-export { MOST_BIAS, recordEvent, runFreeze, runProvider, runStepHook, runView } from './event/hook-boundary.ts';
-export type { EventRecord, ReplacementCache } from './event/hook-boundary.ts';
+export { MOST_BIAS, recordEvent, runAttend, runFreeze, runProvider, runStepHook, runView } from './event/hook-boundary.ts';
+export type { EventRecord, HookPlace, ReplacementCache } from './event/hook-boundary.ts';
 export {
   copyRowMajor,
   dims,
@@ -41,7 +41,7 @@ export { signalKey } from './piece/signals.ts';
 export { isInputSignal, isInputState, slotState } from './piece/input-signal.ts';
 export { filesOf, runInputSignal } from './event/input-numbers.ts';
 export type { InputPlace } from './event/input-numbers.ts';
-export { isState } from './piece/state.ts';
+export { isState, stateColumns } from './piece/state.ts';
 export { rowMajor, sizeOf, takesLengths } from './tensor/tensor.ts';
 export { countedOps, namedCalls, traceOps } from './tensor/trace.ts';
 export type { OperationCount } from './tensor/trace.ts';

@@ -3,6 +3,10 @@ export { sidecar } from './piece/sidecar.ts';
 export type { Sidecar } from './piece/sidecar.ts';
 export type { ApplyResult, ApplyResultOf, Inputs } from './host/apply.ts';
 export type {
+  AttendHook,
+  AttendingQueries,
+  AttentionTerm,
+  AttentionTerms,
   LayerContext,
   Atom,
   StepInput,
@@ -23,7 +27,7 @@ export type { Budget, BudgetBytes, BudgetShare, FormName, SlotBytes } from './pi
 export { compose, id } from './compose/compose.ts';
 export { isFactory, method, partOf } from './piece/declare.ts';
 export type { DeclarationFields, AnyFactory, Description, Factory, OptionPart } from './piece/declare.ts';
-export { freeze, hide, onCompact, onStep, rerotate, cadence, wrapSelect } from './event/hooks.ts';
+export { freeze, hide, onAttend, onCompact, onEvict, onStep, rerotate, cadence, wrapSelect } from './event/hooks.ts';
 export type { ViewLoopState, ViewLoop } from './piece/view-loop.ts';
 export { protect } from './event/protect.ts';
 export { kernel } from './tensor/kernel.ts';

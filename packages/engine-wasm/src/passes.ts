@@ -1,4 +1,4 @@
-import { layerPasses, viewsActing, type HostState, type PassOptions, type TokenPasses } from '@kv/engine';
+import { layerPasses, termOf, viewsActing, type HostState, type PassOptions, type TokenPasses } from '@kv/engine';
 import { DecodeSlot } from './batched-decode.ts';
 import { blockHooks, hooksPrompt } from './block-hooks.ts';
 import type { FusedPass } from './fused-pass.ts';
@@ -23,8 +23,11 @@ export function fusedPasses(fused: FusedPass): TokenPasses {
         listed = hooked && !prompt && canList(caches, ids, options),
         // an observer is shown what views chose, which the host then does
         views = listed && !options.seen ? tokenViews(caches, options) : undefined,
-        // a layer's input is read between two layers
-        fuses = fused.attends && caches.inputs.signals.length === 0 && (!hooked || within !== undefined || listed),
+        // a layer's input is read between two layers, and a term joins what slots gave
+        fuses =
+          fused.attends &&
+          caches.inputs.signals.length === 0 &&
+          !caches.layers.some((layer) => termOf(active, layer)) && (!hooked || within !== undefined || listed),
         { counters } = caches.context;
       if (fuses) counters.fusedPasses = (counters.fusedPasses ?? 0) + 1;
       else counters.layeredPasses = (counters.layeredPasses ?? 0) + 1;

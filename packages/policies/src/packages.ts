@@ -38,6 +38,7 @@ export * as '@kv/selectors-whole-units' from '@kv/selectors-whole-units';
 export * as '@kv/transforms-critical' from '@kv/transforms-critical';
 export * as '@kv/transforms-fit' from '@kv/transforms-fit';
 export * as '@kv/transforms-merging' from '@kv/transforms-merging';
+export * as '@kv/transforms-moments' from '@kv/transforms-moments';
 export * as '@kv/units-chunks' from '@kv/units-chunks';
 export * as '@kv/units-spans' from '@kv/units-spans';
 export * as '@kv/units-trunks' from '@kv/units-trunks';

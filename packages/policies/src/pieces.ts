@@ -36,6 +36,7 @@ export * from '@kv/selectors-whole-units';
 export * from '@kv/transforms-critical';
 export * from '@kv/transforms-fit';
 export * from '@kv/transforms-merging';
+export * from '@kv/transforms-moments';
 export * from '@kv/units-chunks';
 export * from '@kv/units-spans';
 export * from '@kv/units-trunks';

@@ -8,7 +8,7 @@ import { LEVELS } from '../piece/levels.ts';
 import { showValue } from '../piece/option.ts';
 import { readOnly } from './read-only.ts';
 import type { AnySignal } from '../piece/signals.ts';
-import { isState } from '../piece/state.ts';
+import { isState, stateColumns } from '../piece/state.ts';
 import type { State } from '../piece/state.ts';
 import type { DType, Tensor } from '../tensor/tensor.ts';
 import { sumOf } from '../tensor/sum-of.ts';
@@ -100,9 +100,10 @@ export function expectObject(
 }
 
 /** Rows and columns that a state may be written with. */
-function stateSizes({ state: { kind, rows, width = 1, dtype = 'f32' } }: State, at: LayerContext): Shape {
+function stateSizes({ state }: State, at: LayerContext): Shape {
+  const { kind, rows, dtype = 'f32' } = state;
   const count = { query: at.queryHeads, kv: at.kvHeads, layer: 1, model: 1 }[rows],
-    columns = { slot: at.slots, sequence: width, position: undefined, unit: undefined }[kind];
+    columns = { slot: at.slots, sequence: stateColumns(state, at.headDim), position: undefined, unit: undefined }[kind];
   return { rows: [count], dtype, ...(columns !== undefined && { columns }) };
 }
 /** @throws KvError for new state that is not declared, or has another shape. */

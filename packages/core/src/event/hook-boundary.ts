@@ -1,4 +1,9 @@
 import type {
+  AttendHook,
+  AttendingQueries,
+  AttentionTerm,
+  AttentionTerms,
+  EvictHook,
   LayerContext,
   StepInput,
   Check,
@@ -134,14 +139,19 @@ export interface ReplacementCache extends Replacement {
  * Returns the keys, values and biases that a hook gives before compaction, recorded before the event is read.
  * @throws KvError naming hook and layer
  */
-function runCompact(hook: CompactHook, place: HookPlace, draft: DraftSelection): ReplacementCache {
+function runCompact(
+  hook: CompactHook,
+  place: HookPlace,
+  draft: DraftSelection,
+  terms: ((rows: AttendingQueries) => AttentionTerms) | undefined,
+): ReplacementCache {
   const { at, ops } = place,
     from = fromOf(hook, place),
     { name, layer } = from,
     { kept } = draft;
   if (!kept) throw new KvError(where(name, layer), 'expected a policy that ends in a selector, got one without');
   return runGuarded(name, layer, () => {
-    const made: unknown = readOnly(name, [{ ...cellOf(hook, place, draft), kept }], ([cell]) => hook.run(cell));
+    const made: unknown = readOnly(name, [{ ...cellOf(hook, place, draft), kept, terms }], ([cell]) => hook.run(cell));
     expectObject(from, 'keys, values or biases', made);
     const { keys, values, biases } = made as Replacement,
       checks: Check[] = [];
@@ -163,6 +173,52 @@ function runCompact(hook: CompactHook, place: HookPlace, draft: DraftSelection):
   });
 }
 
+/**
+ * Returns a draft with the state that a hook folds the leaving slots into, and the promise that it is finite.
+ * @throws KvError naming hook and layer
+ */
+function runEvict(hook: EvictHook, place: HookPlace, draft: DraftSelection): DraftSelection {
+  const { at, ops } = place,
+    from = fromOf(hook, place),
+    { name, layer } = from,
+    { kept } = draft;
+  if (!kept) throw new KvError(where(name, layer), 'expected a policy that ends in a selector, got one without');
+  return runGuarded(name, layer, () => {
+    const made: unknown = readOnly(name, [{ ...cellOf(hook, place, draft), kept }], ([cell]) => hook.run(cell));
+    expectState(from, at, hook.needs, made);
+    const state = made as ReadonlyMap<string, Tensor>,
+      checks = Array.from(state.values(), (x): Check => ({
+        ...{ bad: ops.firstBad(x), piece: name, layer, what: 'state', want: 'finite', columns: x.shape[1], late: true },
+      }));
+    return { ...draft, state: new Map([...draft.state, ...state]), checks: [...draft.checks, ...checks] };
+  });
+}
+
+/**
+ * Returns what a hook adds to the attention of these queries.
+ * @param state new state, before it is stored
+ * @throws KvError naming hook and layer
+ */
+export function runAttend(
+  hook: AttendHook,
+  place: HookPlace,
+  rows: AttendingQueries,
+  state?: DraftSelection['state'],
+): AttentionTerm {
+  const from = fromOf(hook, place),
+    { name, layer } = from,
+    [heads, m] = rows.queries.shape;
+  return runGuarded(name, layer, () => {
+    const cell = { ...cellOf(hook, place), read: signalReader(hook, place, state), rows },
+      made: unknown = readOnly(name, [cell], ([one]) => hook.run(one));
+    expectObject(from, 'masses and values', made);
+    const { masses, values } = made as AttentionTerm;
+    expectTensor(from, 'masses', masses, { rows: [heads], columns: m, dtype: 'f32' });
+    expectTensor(from, 'values', values, { rows: [heads], columns: m, channels: place.at.headDim, dtype: 'f32' });
+    return { masses, values };
+  });
+}
+
 /** Drafts of an event, and what replaces the layers' numbers before compaction, one list per layer. */
 export type EventRecord =
   | { readonly drafts: readonly DraftSelection[]; readonly made: readonly (readonly ReplacementCache[])[] }
@@ -174,16 +230,28 @@ export type EventRecord =
  */
 export function* recordEvent(policy: CompiledPolicy, layers: readonly EventLayer[], ops: Ops): PacedSteps<EventRecord> {
   const drafts = yield* pacedEvent(policy, layers, ops),
-    hooks = policy.hooks('compact');
+    hooks = policy.hooks('compact'),
+    [fold] = policy.hooks('evict'),
+    [attends] = policy.hooks('attend');
   try {
-    const made: ReplacementCache[][] = [];
+    const made: ReplacementCache[][] = [],
+      folded: DraftSelection[] = [];
     for (const [i, draft] of drafts.entries()) {
-      made.push(hooks.map((hook) => runCompact(hook, { ...layers[i], ops }, draft)));
-      if (hooks.length > 0) yield;
+      const place = { ...layers[i], ops },
+        next = fold ? runEvict(fold, place, draft) : draft,
+        terms =
+          attends &&
+          ((rows: AttendingQueries): AttentionTerms => ({
+            before: runAttend(attends, place, rows),
+            after: runAttend(attends, place, rows, next.state),
+          }));
+      folded.push(next);
+      made.push(hooks.map((hook) => runCompact(hook, place, next, terms)));
+      if (fold || hooks.length > 0) yield;
     }
     return {
       made,
-      drafts: drafts.map((draft, i) => ({
+      drafts: folded.map((draft, i) => ({
         ...draft,
         checks: [...draft.checks, ...made[i].flatMap(({ checks }) => checks)],
       })),

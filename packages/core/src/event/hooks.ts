@@ -1,4 +1,7 @@
 import type {
+  AttendingQueries,
+  AttentionTerm,
+  AttentionTerms,
   LayerContext,
   Atom,
   Replacement,
@@ -20,6 +23,7 @@ import type { Options, ResolvedOptions } from '../piece/option.ts';
 import { PHASES, PROTOCOL } from '../piece/piece.ts';
 import type { HookPiece } from '../piece/piece.ts';
 import type { AnySignal } from '../piece/signals.ts';
+import type { State } from '../piece/state.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import type { ViewLoop } from '../piece/view-loop.ts';
 
@@ -121,7 +125,8 @@ export const freeze = <const N extends string, O extends Options = {}>(
 
 /**
  * Declares a hook that gives new keys, values or biases before compaction. `scores` are the event's, as the selector read
- * them; `together`: the kept slots take consecutive rotary positions; `biases`: it may give biases.
+ * them; `terms` gives the term that the policy adds to the attention of some queries, if it adds one; `together`: the kept slots take
+ * consecutive rotary positions; `biases`: it may give biases.
  */
 export const onCompact = <const N extends string, const S extends readonly AnySignal[] = [], O extends Options = {}>(
   name: N,
@@ -130,7 +135,12 @@ export const onCompact = <const N extends string, const S extends readonly AnySi
     readonly biases?: (options: ResolvedOptions<O>) => boolean;
   },
   run: (
-    ctx: StepContext & SignalReaders<S> & { readonly kept: Tensor; readonly scores: Tensor | undefined },
+    ctx: StepContext &
+      SignalReaders<S> & {
+        readonly kept: Tensor;
+        readonly scores: Tensor | undefined;
+        readonly terms: ((rows: AttendingQueries) => AttentionTerms) | undefined;
+      },
     options: ResolvedOptions<O>,
   ) => Replacement,
 ): Factory<O, HookPiece<N>> =>
@@ -139,7 +149,45 @@ export const onCompact = <const N extends string, const S extends readonly AnySi
     ...by,
     ...(declared.together && { movesTogether: true }),
     ...(declared.biases?.(o) && { givesBiases: true }),
-    run: (cell) => run(Object.assign(read<S>(cell, by, declared), { kept: cell.kept, scores: cell.draft.scores }), o),
+    run: (cell) =>
+      run(
+        Object.assign(read<S>(cell, by, declared), {
+          kept: cell.kept,
+          scores: cell.draft.scores,
+          terms: cell.terms,
+        }),
+        o,
+      ),
+  }));
+
+/**
+ * Declares a hook that folds the slots that leave into state, before compaction: `kept` are those that stay, in the form
+ * that selectors leave them.
+ */
+export const onEvict = <const N extends string, const S extends readonly AnySignal[] = [], O extends Options = {}>(
+  name: N,
+  declared: HookDeclaration<O, S>,
+  run: (ctx: StepContext & SignalReaders<S> & { readonly kept: Tensor }, options: ResolvedOptions<O>) => NewState,
+): Factory<O, HookPiece<N>> =>
+  hook(name, declared, (by, o) => ({
+    at: 'evict',
+    ...by,
+    run: (cell) => stateOf(EMPTY, by, cell.at, run(Object.assign(read<S>(cell, by, declared), { kept: cell.kept }), o)),
+  }));
+
+/**
+ * Declares a hook that adds a term to attention: what takes part in each query's softmax beside the slots, made from
+ * states, which are all that it may read. It first runs once they have been written.
+ */
+export const onAttend = <const N extends string, const S extends readonly State[] = [], O extends Options = {}>(
+  name: N,
+  declared: HookDeclaration<O, S>,
+  run: (ctx: StepContext & SignalReaders<S> & AttendingQueries, options: ResolvedOptions<O>) => AttentionTerm,
+): Factory<O, HookPiece<N>> =>
+  hook(name, declared, (by, o) => ({
+    at: 'attend',
+    ...by,
+    run: (cell) => run({ ...read<S>(cell, by, declared), ...cell.rows }, o),
   }));
 
 /** Declares a hook that wraps the policy inside a view: it reuses an earlier set, or calls `inner`. */

@@ -1,4 +1,6 @@
 import type { Atom } from '../piece/atoms.ts';
+import type { AnySignal } from '../piece/signals.ts';
+import { isState } from '../piece/state.ts';
 import { KvError } from '../tensor/errors.ts';
 import { showValue } from '../piece/option.ts';
 import { otherProtocol } from '../piece/piece.ts';
@@ -32,6 +34,8 @@ const SORTS: Readonly<Record<Atom['at'], Fields>> = {
   view: { ...run, during: ['prefill, decode or both', (x) => DURING.includes(x)] },
   freeze: run,
   compact: run,
+  evict: run,
+  attend: { ...run, needs: ['an array of states', (x) => Array.isArray(x) && x.every((s) => isSignal(s) && isState(s as AnySignal))] },
   wrapSelect: run,
   cadence: {
     block: ['a positive whole number of tokens or nothing', isMaybeCount],

@@ -243,7 +243,7 @@ function seen({ layers, length }: Cache): number {
 }
 
 /** Hooks that act between events, which only an engine can run. */
-const OUTSIDE = ['view', 'freeze', 'wrapSelect', 'compact'] as const;
+const OUTSIDE = ['view', 'freeze', 'wrapSelect', 'compact', 'evict', 'attend'] as const;
 function eventsOnly(policy: Piece | Policy, { layers }: Cache): CompiledPolicy {
   if (!Array.isArray(layers) || layers.length === 0) throw missing('layers', 'at least one layer');
   const compiled = compile(policy);

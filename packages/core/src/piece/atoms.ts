@@ -255,6 +255,11 @@ export interface Replacement {
   /** What each slot adds to its logit from then on, `[G, n]`, 0 for nothing. */
   readonly biases?: Tensor | undefined;
 }
+/** Terms of attention around an event. */
+export interface AttentionTerms {
+  readonly before: AttentionTerm;
+  readonly after: AttentionTerm;
+}
 /** Gives new keys, values and biases before compaction. */
 export interface CompactHook extends AtomBase {
   readonly at: 'compact';
@@ -265,7 +270,42 @@ export interface CompactHook extends AtomBase {
   readonly movesTogether?: boolean;
   /** It may give biases. @defaultValue false */
   readonly givesBiases?: boolean;
-  run(cell: StepInput & { readonly kept: Tensor }): Replacement;
+  run(
+    cell: StepInput & {
+      readonly kept: Tensor;
+      /** Returns the term in these queries' attention before and after the event; absent where the policy adds none. */
+      readonly terms?: ((rows: AttendingQueries) => AttentionTerms) | undefined;
+    },
+  ): Replacement;
+}
+/** Folds the slots that leave into state, before compaction. */
+export interface EvictHook extends AtomBase {
+  readonly at: 'evict';
+  /** Returns new state by signal id. */
+  run(cell: StepInput & { readonly kept: Tensor }): ReadonlyMap<string, Tensor>;
+}
+/** Some queries of a layer. */
+export interface AttendingQueries {
+  /** After rotary embedding, `[H, m, d]`. */
+  readonly queries: Tensor;
+  /** Their positions, u32 `[1, m]`. */
+  readonly positions: Tensor;
+}
+/**
+ * What takes part in the attention of each query beside the slots, as one more slot would: a logit, and a value of its
+ * own.
+ */
+export interface AttentionTerm {
+  /** ln of its mass, which is e^logit for a slot, f32 `[H, m]`; -1e30 or less for nothing. */
+  readonly masses: Tensor;
+  /** f32 `[H, m, d]` */
+  readonly values: Tensor;
+}
+/** Adds a term to the attention of a layer, once states that it reads have been written. */
+export interface AttendHook extends AtomBase {
+  readonly at: 'attend';
+  /** Returns the term of these queries. */
+  run(cell: StepInput & { readonly rows: AttendingQueries }): AttentionTerm;
 }
 /**
  * When events run. `block`: prefill in blocks of m tokens, each followed by an event; `every`: an event every c decoded
@@ -301,11 +341,20 @@ export interface ProtectHook extends AtomBase {
   readonly spans: readonly PositionSpan[];
 }
 /** A part of a policy that acts outside the steps of an event. */
-export type Hook = StepHook | ViewHook | FreezeHook | CompactHook | CadenceHook | WrapSelectHook | ProtectHook;
+export type Hook =
+  | StepHook
+  | ViewHook
+  | FreezeHook
+  | CompactHook
+  | EvictHook
+  | AttendHook
+  | CadenceHook
+  | WrapSelectHook
+  | ProtectHook;
 /** One step or hook: `compose` joins pieces by joining their lists of atoms. */
 export type Atom = Step | Hook;
 
-const SINGLE: ReadonlySet<Atom['at']> = new Set(['freeze', 'compact', 'cadence', 'wrapSelect']);
+const SINGLE: ReadonlySet<Atom['at']> = new Set(['freeze', 'compact', 'evict', 'attend', 'cadence', 'wrapSelect']);
 
 /**
  * Whether two step hooks are the same one, added twice, say by a scorer and by an allocator: they write the same state.
@@ -331,5 +380,12 @@ export function mergeHooks(where: string, given: readonly Atom[]): readonly Atom
         `'${where}' has two pieces of the sort '${sort}' (${found.map((a) => a.label).join(', ')}), expected at most one`,
       );
   }
+  const moves = atoms.find((a) => a.at === 'compact' && a.movesTogether),
+    attends = atoms.find(({ at }) => at === 'attend');
+  if (moves && attends)
+    throw new KvError(
+      'compose',
+      `'${where}' moves kept slots together (${moves.label}), expected them where they were, as '${attends.label}' folds slots at their positions`,
+    );
   return atoms;
 }

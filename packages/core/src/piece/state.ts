@@ -13,6 +13,9 @@ export interface StateSpec {
   readonly rows: 'query' | 'kv' | 'layer' | 'model';
   /** Columns of `sequence` state. @defaultValue 1 */
   readonly width?: number;
+  /** Further columns of `sequence` state for each channel of a head, and for each pair of channels. @defaultValue 0 */
+  readonly perChannel?: number;
+  readonly perPair?: number;
   /** Initial value of entries. @defaultValue 0 */
   readonly init?: number;
   /** @defaultValue 'f32' */
@@ -30,6 +33,10 @@ export const state = <N extends string>(name: N, spec: StateSpec): State<N> => (
   cost: 'free',
   state: spec,
 });
+
+/** Returns the columns of a `sequence` state in a layer whose heads have this many channels. */
+export const stateColumns = ({ width = 1, perChannel = 0, perPair = 0 }: StateSpec, channels: number): number =>
+  width + perChannel * channels + perPair * channels ** 2;
 
 /** Whether a signal is a piece's own state. */
 export const isState = (s: Signal<string, any>): s is State => 'state' in s;

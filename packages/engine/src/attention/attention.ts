@@ -78,6 +78,8 @@ export interface AttendOptions extends Common {
   readonly q: Float32Array;
   /** Collects statistics of the weights. @defaultValue none */
   readonly stats?: AttentionStats;
+  /** `[m, H]`: = ln Σ e^score of each query, its sink's included; -Infinity where it sees nothing. @defaultValue none */
+  readonly masses?: Float32Array;
 }
 
 export interface WindowOptions extends Common {
@@ -94,14 +96,14 @@ export interface WindowOptions extends Common {
  * @throws KvError if the arrays do not fit the cache.
  */
 export function attend(options: AttendOptions): Float32Array {
-  const { q, queryPositions, cache, counters, stats } = options;
+  const { q, queryPositions, cache, counters, stats, masses } = options;
   if (counters !== undefined) {
     counters.fused++;
     if (stats !== undefined) counters.statistics++;
   }
   const heads = headCount(q, queryPositions.length, cache, 'attend');
   const out = new Float32Array(queryPositions.length * heads * cache.headDim);
-  rows(options, q, heads, { out, ...(stats === undefined ? {} : { stats }) });
+  rows(options, q, heads, { out, ...(stats === undefined ? {} : { stats }), ...(masses && { masses }) });
   return out;
 }
 
@@ -154,6 +156,7 @@ interface Wanted {
   /** `[m, H * d]` */
   readonly out?: Float32Array;
   readonly stats?: AttentionStats;
+  readonly masses?: Float32Array;
   /** `[H, m, stride]`: = the weights of each query. */
   readonly weights?: { readonly stride: number; readonly rows: Float32Array };
 }
@@ -162,7 +165,7 @@ function rows(
   { cache, queryPositions, visible, softcap, sinks, scale = 1 / Math.sqrt(cache.headDim), engine = plain }: Common,
   q: Float32Array,
   heads: number,
-  { out, stats, weights }: Wanted,
+  { out, stats, masses, weights }: Wanted,
 ): void {
   const { headDim: d, capacity, biases } = cache;
   const m = queryPositions.length;
@@ -198,7 +201,11 @@ function rows(
             hide?.(scores, r, queryPositions[b + r], seen[b + r], h, g);
             const at = scores.at + r * scores.stride,
               visible = counting ? countVisible(scores.data, at, seen[b + r]) : 0;
+            const largest = masses && seen[b + r] > 0 ? largestOf(scores.data, at, seen[b + r]) : at,
+              top = seen[b + r] > 0 ? scores.data[largest] : -Infinity;
             engine.softmax(r, seen[b + r], end, sink);
+            // the sum is what the largest score was divided by
+            if (masses) masses[(b + r) * heads + h] = top === -Infinity ? sink : top - Math.log(scores.data[largest]);
             weights?.rows.set(scores.data.subarray(at, at + seen[b + r]), (h * m + b + r) * weights.stride);
             for (const { of, sums } of asking) weighs[of](scores.data, at, seen[b + r], visible, sums);
           }
@@ -225,6 +232,13 @@ function partsOf(windows: readonly WindowColumns[], m: number): (readonly [first
   const starts = [0, ...windows.map(({ queries }) => m - queries)].filter((at) => at >= 0 && at < m),
     cuts = [...new Set(starts)].sort((a, b) => a - b);
   return cuts.map((first, i) => [first, cuts[i + 1] ?? m]);
+}
+
+/** Returns where the largest of n > 0 scores lies. */
+function largestOf(scores: Float32Array, at: number, n: number): number {
+  let largest = at;
+  for (let j = at + 1; j < at + n; j++) if (scores[j] > scores[largest]) largest = j;
+  return largest;
 }
 
 function countVisible(scores: Float32Array, at: number, n: number): number {

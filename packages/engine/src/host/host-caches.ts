@@ -116,7 +116,7 @@ export class HostCaches implements SequenceCaches, HostState {
     this.#heads = joinedHeads(config);
     this.layers = this.#heads.map((heads) => new LayerMemory(heads, ledger, { store, form }));
     this.states = new LayerStates(this.kept.states, snapshots, ledger, store);
-    this.shared = new StateStore({ queryHeads: config.queryHeads, kvHeads: 1 }, ledger, store); // of rows `model`
+    this.shared = new StateStore({ queryHeads: config.queryHeads, kvHeads: 1, headDim: 1 }, ledger, store); // of rows `model`
     this.slots = new SlotCounts(this.context, {
       of: (layer) => slotsOf(this.layers[layer]),
       dropFirst: (layer, count) => dropFirst(this.layers[layer], count),

@@ -1,5 +1,5 @@
-import type { AttentionStats } from '../attention/attention.ts';
-import type { WindowColumns } from '../attention/attention.ts';
+import { attend } from '../attention/attention.ts';
+import type { AttendOptions, AttentionStats, WindowColumns } from '../attention/attention.ts';
 import { layerAttention } from '../attention/layer-attention.ts';
 import type { Keeps, SlotReader } from '../decoder/keeps.ts';
 import type { FeedOptions } from '../memory/feed.ts';
@@ -10,6 +10,7 @@ import type { HostState } from './host-state.ts';
 import type { LayerMemory } from './layer.ts';
 import type { SlotRows } from '../cache/slot-rows.ts';
 import { recordInputs } from './record-inputs.ts';
+import { joinTerm, termOf } from './terms.ts';
 import { viewsActing, visibleNow } from './visibility.ts';
 import type { ViewSelection } from './visibility.ts';
 
@@ -217,7 +218,7 @@ async function attendLayer(
   }: Pick<PassOptions, 'phase' | 'active' | 'eventFollows' | 'seen'> & { readonly passing: Passing },
 ): Promise<Float32Array> {
   const { decoder } = caches,
-    { counters, model } = caches.context,
+    { counters, model, backend } = caches.context,
     layer = caches.layers[l],
     { cache, windowStats } = layer,
     begins = reader?.first !== false;
@@ -247,23 +248,28 @@ async function attendLayer(
   }
   const { windows } = passing,
     stats = sums || windows.length > 0 ? { ...sums, stride, windows, among: reader } : undefined;
-  const out =
-    at.length === 0
-      ? x
-      : await decoder.attendAndFinish(
-          place,
-          x,
-          {
-            q,
-            queryPositions: at,
-            cache,
-            counters,
-            ...layerAttention(decoder, place, visible),
-            ...(stats && { stats }),
-          },
-          gate,
-          inputs,
-        );
+  const term = termOf(active, layer),
+    attention: AttendOptions = {
+      q,
+      queryPositions: at,
+      cache,
+      counters,
+      ...layerAttention(decoder, place, visible),
+      ...(stats && { stats }),
+    };
+  let out = x;
+  if (at.length > 0 && !term) out = await decoder.attendAndFinish(place, x, attention, gate, inputs);
+  else if (at.length > 0 && term) {
+    const masses = new Float32Array(q.length / cache.headDim),
+      attended = attend({ ...attention, masses, engine: decoder.rowEngine });
+    await joinTerm(
+      term,
+      { at: caches.slots.layerContext(l, active), ops: backend.ops, read: caches.reader(l, { reader }) },
+      backend,
+      { q, queryPositions: at, out: attended, masses },
+    );
+    out = await decoder.finish(place, x, attended, gate, inputs);
+  }
   if (sums && layer.block && reader?.last !== false) addBlock(layer.block, layer, sums.columnSum);
   return out;
 }

@@ -1,4 +1,5 @@
 import { KvError } from '@kv/core';
+import { stateColumns } from '@kv/core/engine';
 import { dropInputEntries } from '../memory/input-recording.ts';
 import type { Ops, State, StateSpec, Tensor } from '@kv/core';
 import type { Store } from '../cache/storage.ts';
@@ -10,8 +11,9 @@ import { SlotRows } from '../cache/slot-rows.ts';
 interface Shape {
   readonly queryHeads: number;
   readonly kvHeads: number;
+  readonly headDim: number;
 }
-const ROWS: Record<StateSpec['rows'], (s: Shape) => number> = {
+const ROWS: Record<StateSpec['rows'], (s: Omit<Shape, 'headDim'>) => number> = {
   query: (s) => s.queryHeads,
   kv: (s) => s.kvHeads,
   layer: () => 1,
@@ -19,7 +21,7 @@ const ROWS: Record<StateSpec['rows'], (s: Shape) => number> = {
 };
 
 /** Returns the rows of a state in a model of this shape. */
-export const stateRows = ({ rows }: StateSpec, shape: Shape): number => ROWS[rows](shape);
+export const stateRows = ({ rows }: StateSpec, shape: Omit<Shape, 'headDim'>): number => ROWS[rows](shape);
 
 interface Entry {
   readonly spec: StateSpec;
@@ -187,7 +189,7 @@ export class StateStore {
       slot: slots,
       position: positions,
       unit: Math.max(entry.length, spec.width ?? 1),
-      sequence: spec.width ?? 1,
+      sequence: stateColumns(spec, this.#shape.headDim),
     }[spec.kind];
     if (columns > entry.length) {
       entry.rows.grow(columns);

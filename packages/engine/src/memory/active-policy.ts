@@ -1,3 +1,4 @@
+import type { AttendHook } from '@kv/core';
 import type { Allowance, CompiledPolicy } from '@kv/core/engine';
 
 /** Milliseconds of the stages of events. */
@@ -85,3 +86,7 @@ export const mostOf = ({ budget, last }: ActivePolicy): number =>
 /** Returns whether events evict under this policy. */
 export const evicts = (active: ActivePolicy): active is ActivePolicy & { readonly budget: EventBudget } =>
   active.policy.evicts && active.budget !== undefined;
+
+/** Returns the hook that adds a term to attention under a policy, or under the one that the prompt was read under. */
+export const attendHook = ({ policy, prompt }: ActivePolicy): AttendHook | undefined =>
+  policy.hooks('attend')[0] ?? prompt?.policy.hooks('attend')[0];

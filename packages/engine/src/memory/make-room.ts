@@ -17,6 +17,21 @@ export function expectRoom(
   );
 }
 
+/** Checks that `more` tokens fit where no slot can be moved. @param by what folded slots at their positions @throws KvError if not */
+export function expectRoomUnmoved(
+  { context: { window, progress } }: Pick<SequenceCaches, 'context'>,
+  more: number,
+  where: string,
+  by: string,
+): void {
+  const tokens = progress.length - progress.shift + more;
+  if (tokens > window)
+    throw new KvError(
+      where,
+      `must fit the model's context of ${window} tokens, evicted ones included: '${by}' folds slots at their positions, and no slot can be moved after that, got ${tokens}`,
+    );
+}
+
 /**
  * Moves the kept slots together if `more` tokens would exceed the window, or, with `together`, if any slot was evicted
  * since: the kept slots of every KV head get consecutive rotations from 0 on, aligned so that all heads end where the

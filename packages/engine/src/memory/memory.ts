@@ -5,7 +5,8 @@ import type { Ledger } from '../ledger.ts';
 import type { ActivePolicy, EventResult } from './active-policy.ts';
 import type { EventRequest, SequenceCaches } from './caches.ts';
 import type { FeedOptions, FeedResult } from './feed.ts';
-import { expectRoom, makeRoom } from './make-room.ts';
+import { expectRoom, expectRoomUnmoved, makeRoom } from './make-room.ts';
+import { attendHook } from './active-policy.ts';
 import type { TokenProgress } from './progress.ts';
 import type { SlotCounts } from './slot-counts.ts';
 import type { Snapshot } from './snapshot.ts';
@@ -72,10 +73,12 @@ export class Memory {
       { model, guard } = caches.context,
       { phase, active, signal, evict } = options,
       where = phase === 'decode' ? 'generation' : 'prompt',
-      together = movesTogether(active.policy);
+      together = movesTogether(active.policy),
+      attends = attendHook(active);
     this.expectUsable();
     expectIds(ids, model.config.vocab);
     expectRoom(caches, ids.length, where);
+    if (attends) expectRoomUnmoved(caches, ids.length, where, attends.label);
     signal?.throwIfAborted();
     await caches.prepare(active);
     return guard.change('a block', async () => {

@@ -110,6 +110,8 @@ const KIND: Readonly<Record<Exclude<Atom['at'], 'event'>, string>> = {
   view: 'hiding',
   freeze: 'freezing',
   compact: 'merging',
+  evict: 'folding',
+  attend: 'attending',
   cadence: 'cadence',
   wrapSelect: 'sharing',
   protect: 'protecting',

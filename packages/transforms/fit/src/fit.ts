@@ -1,5 +1,6 @@
 import { biases, count, flag, keys, number, onCompact, positions, queries, values } from '@kv/core';
-import type { LayerContext, Ops, Tensor } from '@kv/core';
+import type { AttendingQueries, AttentionTerm, AttentionTerms, Ops, Tensor } from '@kv/core';
+import type { StepContext } from '@kv/core';
 import { dualEquations, intoSlots, referenceLogits, solved, spread, UNSEEN } from './kernels.ts';
 
 /** What the reference queries see of all slots and of the kept ones. */
@@ -7,7 +8,7 @@ interface Reference {
   readonly ops: Ops;
   /** e^(logit - the query's largest) of kept slots, `[H w, t]`. */
   readonly e: Tensor;
-  /** Σ e over all slots: the mass of a query, `[H w, 1]`. */
+  /** What Σ e over kept slots should be: the mass of a query over all, less that of what is beside slots, `[H w, 1]`. */
   readonly y: Tensor;
   /** A number of each kept slot, `[G, t]`. */
   readonly like: Tensor;
@@ -45,12 +46,25 @@ function masses(reference: Reference, ridge: number, bound: number): Tensor {
   return ops.where(ops.atLeast(squaresOf(ops, plain, G), squaresOf(ops, error(b), G)), b, one);
 }
 
-/** Returns each query's e^(logit - its largest), `[H w, n]`, and that of its sink. */
-function exponentials(
-  { ops, at: { learnedSinks: sinks } }: { readonly ops: Ops; readonly at: LayerContext },
-  logits: Tensor,
-): { readonly all: Tensor; readonly sink: Tensor | 0 } {
-  const rows = logits.shape[0],
+type Context = StepContext & { readonly terms: ((rows: AttendingQueries) => AttentionTerms) | undefined };
+/** What a query attends to beside slots: e^(logit - its largest) `[H w, 1]`, and a value `[H w, d]`. */
+interface Beside {
+  readonly e: Tensor;
+  readonly value: Tensor;
+}
+/** Exponentials of reference queries: of slots `[H w, n]`, of their sinks, and of a term before and after the event. */
+interface Exponentials {
+  readonly all: Tensor;
+  readonly sink: Tensor | 0;
+  readonly before: Beside | undefined;
+  readonly after: Beside | undefined;
+}
+
+/** Returns e^(logit - its largest) of all that reference queries attend to. */
+function exponentials({ ops, at, terms }: Context, q: Tensor, logits: Tensor): Exponentials {
+  const { learnedSinks: sinks, length } = at,
+    [, w = 1, d = 1] = q.shape,
+    rows = logits.shape[0],
     most = ops.reduce('max', logits, 'slots'),
     own =
       sinks &&
@@ -58,9 +72,15 @@ function exponentials(
         data: Float32Array.from({ length: rows }, (_, row) => sinks[Math.floor((row * sinks.length) / rows)]),
         shape: [rows, 1],
       }),
+    positions = ops.from({ data: Uint32Array.from({ length: w }, (_, i) => length - w + i), shape: [1, w] }, 'u32'),
+    { before, after } = terms?.({ queries: q, positions }) ?? {},
+    mass = (term: AttentionTerm): Tensor => ops.reshape(term.masses, [rows, 1]),
+    masses = [own ?? [], before ? mass(before) : [], after ? mass(after) : []].flat(),
     // of a query that sees nothing, all are 0
-    top = ops.max(own ? ops.max(most, own) : most, UNSEEN / 10);
-  return { all: ops.exp(ops.sub(logits, top)), sink: own ? ops.exp(ops.sub(own, top)) : 0 };
+    top = ops.max(masses.reduce((a, b) => ops.max(a, b), most), UNSEEN / 10);
+  const of = (x: Tensor): Tensor => ops.exp(ops.sub(x, top)),
+    beside = (term: AttentionTerm): Beside => ({ e: of(mass(term)), value: ops.reshape(term.values, [rows, d]) });
+  return { all: of(logits), sink: own ? of(own) : 0, before: before && beside(before), after: after && beside(after) };
 }
 
 /**
@@ -91,32 +111,42 @@ export const fit = onCompact(
     biases: ({ mass }) => mass,
   },
   (ctx, { ridge, bound, mass, values: refits }) => {
-    const { ops, at, keys: k, values: v, positions: p, biases: before, queries: q, kept } = ctx,
+    const { ops, at, keys: k, values: v, positions: p, biases: biased, queries: q, kept } = ctx,
       [, w = 1, d = 1] = q.shape,
       G = k.shape[0],
       { scale = 1 / Math.sqrt(d), softcap: cap = 0, window = 0 } = at;
-    const logits = ops.kernel(referenceLogits, { q, k, p, b: before }, { scale, cap, window, first: at.length - w });
-    const { all, sink } = exponentials(ctx, logits);
-    /** Weights from exponentials. */
-    const weights = (e: Tensor): Tensor => ops.div(e, ops.max(ops.add(ops.sum(e), sink), 1e-30));
-    const [like, own] = [ops.take(before, kept), ops.take(v, kept)]; // [G, t], [G, t, d]
-    const reference = { ops, e: ops.take(all, kept), y: ops.sum(all), like };
+    const logits = ops.kernel(referenceLogits, { q, k, p, b: biased }, { scale, cap, window, first: at.length - w });
+    const { all, sink, before: was, after: beside } = exponentials(ctx, q, logits);
+    /** Weights from exponentials, of slots and of what is beside them, and what the latter adds to outputs. */
+    const attended = (e: Tensor, term: Beside | undefined) => {
+      const sum = ops.add(ops.sum(e), term ? ops.add(term.e, sink) : sink),
+        share = (x: Tensor): Tensor => ops.div(x, ops.max(sum, 1e-30));
+      return { x: share(e), more: term ? ops.mul(share(term.e), term.value) : 0 };
+    };
+    const [like, own] = [ops.take(biased, kept), ops.take(v, kept)]; // [G, t], [G, t, d]
+    const y = ops.add(ops.sum(all), was && beside ? ops.sub(was.e, beside.e) : 0);
+    const reference = { ops, e: ops.take(all, kept), y, like };
 
     const b = mass ? masses(reference, ridge, bound) : ops.fill(like, 1);
     const beta = ops.log(b);
-    const x = weights(ops.mul(reference.e, b));
-    const outputs = ops.matmul(weights(all), v);
-    const missing = ops.sub(outputs, ops.matmul(x, own));
+    const of = attended(all, was);
+    const outputs = ops.add(ops.matmul(of.x, v), of.more);
+    /** What attention over the kept slots lacks, with these weights. */
+    const lacking = ({ x, more }: ReturnType<typeof attended>): Tensor =>
+      ops.sub(outputs, ops.add(ops.matmul(x, own), more));
+    const fitted = attended(ops.mul(reference.e, b), beside);
+    const { x } = fitted;
+    const missing = lacking(fitted);
     const change = refits ? smallestChange(reference, x, missing, ridge) : ops.fill(own, 0);
     const left = ops.sub(missing, ops.matmul(x, change));
-    const plain = ops.sub(outputs, ops.matmul(weights(reference.e), own));
+    const plain = lacking(attended(reference.e, beside));
     const better = ops.atLeast(squaresOf(ops, plain, G), squaresOf(ops, left, G)); // [G, 1]
 
     const counts = ops.sum(ops.fill(like, 1)); // [G, 1]
     const inPlace = (of: Tensor): Tensor =>
-      ops.kernel(intoSlots, { x: ops.where(better, of, 0), kept, counts, like: before });
+      ops.kernel(intoSlots, { x: ops.where(better, of, 0), kept, counts, like: biased });
     return {
-      ...(mass && { biases: ops.add(before, inPlace(beta)) }),
+      ...(mass && { biases: ops.add(biased, inPlace(beta)) }),
       ...(refits && { values: ops.add(v, inPlace(change)) }),
     };
   },

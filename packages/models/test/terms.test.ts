@@ -1,0 +1,143 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { compose, onAttend, onEvict, positions, rerotate, scorer, state } from '@kv/core';
+import { referenceEngine, stepTogether } from '@kv/engine';
+import { writeTinyModel } from '@kv/model-testing';
+import { snapkv } from '@kv/scorers-attention';
+import { topK } from '@kv/selectors-top-k';
+import { fit } from '@kv/transforms-fit';
+import { moments } from '@kv/transforms-moments';
+import { afterAll, expect, test } from 'vitest';
+import { cpuRuntime, generate, hostRuntime, loadCache, loadModel, saveCache, Sequence } from '../src/index.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'kv-terms-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+const path = writeTinyModel(folder, { layers: 3 }),
+  model = await loadModel(path, { runtime: cpuRuntime({ exact: true }) }),
+  ids = Array.from({ length: 160 }, (_, i) => (i * 37 + (i >> 3)) % 250),
+  policy = compose(snapkv({ window: 6 }), topK(), moments());
+const near = (got: readonly Float32Array[], want: readonly Float32Array[], most = 2e-3): void =>
+  got.forEach((row, r) => row.forEach((x, i) => expect(Math.abs(x - want[r][i])).toBeLessThan(most)));
+const apart = (a: readonly Float32Array[], b: readonly Float32Array[]): number =>
+  Math.max(...a.flatMap((row, r) => Array.from(row, (x, i) => Math.abs(x - b[r][i]))));
+
+/** Positions that leave, one of each stretch of 64. */
+const LEAVE = [10, 70, 130];
+const others = scorer('others', { needs: [positions] }, ({ ops, positions: p }) =>
+  LEAVE.reduce((mask, at) => ops.mul(mask, ops.sub(1, ops.zip('equal', p, at))), ops.fill(ops.float(p), 1)),
+);
+test.each([moments(), moments({ spread: true }), moments({ cross: false }), moments({ stretches: 64 })])(
+  'a slot that leaves alone stays in attention as it was: $label',
+  async (hook) => {
+    const run = async (of?: ReturnType<typeof moments>) => {
+        const sequence = new Sequence(model);
+        await sequence.prefill(
+          ids.slice(0, 150),
+          of ? { policy: compose(others(), topK(), of), budget: 147 } : undefined,
+        );
+        await sequence.step(ids[150]);
+        await sequence.append(ids.slice(151, 160), { rows: 9 });
+        return sequence;
+      },
+      [with_, full] = [await run(hook), await run()];
+    expect(with_.kept()[0][0]).toHaveLength(157);
+    near(await with_.logits(), await full.logits(), 1e-4);
+  },
+);
+
+test('blocks, tokens and events of the module are those of plain loops', async () => {
+  const plain = await loadModel(path, { runtime: hostRuntime({ engine: referenceEngine() }) }),
+    run = async (of: typeof model, by = policy) => {
+      const sequence = new Sequence(of);
+      await sequence.prefill(ids.slice(0, 80), { policy: by, budget: 16, block: 20 });
+      for (const id of ids.slice(80, 90)) await sequence.step(id, 4);
+      await sequence.append(ids.slice(90, 99), { rows: 3 });
+      return sequence;
+    },
+    [got, want, without] = [
+      await run(model),
+      await run(plain),
+      await run(model, compose(snapkv({ window: 6 }), topK()) as typeof policy),
+    ];
+  expect(got.kept()).toEqual(want.kept());
+  near(await got.logits(), await want.logits());
+  expect(apart(await got.logits(), await without.logits())).toBeGreaterThan(1e-2);
+});
+
+test('copies, saved caches and sequences that step together go on alike', async () => {
+  const first = new Sequence(model);
+  await first.prefill(ids.slice(0, 60), { policy, budget: 12 });
+  const [second, third] = [first.fork(), first.fork()],
+    loaded = await loadCache(model, await saveCache(first), { policy, budget: 12 });
+  await stepTogether([
+    { sequence: first, token: 5 },
+    { sequence: second, token: 7 },
+  ] as never);
+  await third.step(5);
+  await loaded.step(5);
+  near(await first.logits(), await third.logits(), 1e-6);
+  near(await first.logits(), await loaded.logits(), 1e-6);
+  await second.evict(policy, 8); // its moments are its own
+  await first.step(9);
+  await third.step(9);
+  near(await first.logits(), await third.logits(), 1e-6);
+  for (const each of [first, second, third, loaded]) {
+    each.destroy();
+    expect([each.memory.ledger.live, each.memory.ledger.allocated]).toEqual([0, 0]);
+  }
+});
+
+test('nothing is added where nothing leaves, and fits count what is added', async () => {
+  const result = await generate(model, { ids: ids.slice(0, 30), policy, budget: 64, maxNewTokens: 4 }),
+    plain = await generate(model, { ids: ids.slice(0, 30), maxNewTokens: 4 });
+  expect(result.tokens).toEqual(plain.tokens);
+  const run = async (...rest: readonly ReturnType<typeof fit | typeof moments>[]) => {
+      const sequence = new Sequence(model);
+      await sequence.prefill(ids.slice(0, 150), {
+        policy: compose(others(), topK(), ...(rest as [ReturnType<typeof moments>])),
+        budget: 147,
+      });
+      await sequence.append(ids.slice(150, 156), { rows: 6 });
+      return sequence.logits();
+    },
+    [both, alone] = [await run(moments(), fit({ queries: 8 })), await run(moments())];
+  near(both, alone, 1e-3); // the kept slots and the term are all that there was
+});
+
+test('slots whose moments are kept are not moved', async () => {
+  expect(() => compose(snapkv(), topK(), moments(), rerotate())).toThrow(
+    "moves kept slots together (rerotate), expected them where they were, as 'moments' folds slots at their positions",
+  );
+  const sequence = new Sequence(model, undefined, { window: 100 });
+  await sequence.prefill(ids.slice(0, 90), { policy, budget: 16 });
+  await expect(sequence.append(ids.slice(90, 120))).rejects.toThrow(
+    "must fit the model's context of 100 tokens, evicted ones included: 'moments' folds slots at their positions, and no slot can be moved after that, got 120",
+  );
+  await sequence.append(ids.slice(90, 100));
+});
+
+const sums = state('sums', { kind: 'sequence', rows: 'kv', perChannel: 1, width: 0 });
+const mine = (masses: number, values: number) =>
+  onEvict(
+    'mine',
+    {
+      needs: [sums],
+      hooks: () => [
+        onAttend('adds', { needs: [sums] }, ({ ops, queries: q, sums: s }) => {
+          const zero = ops.mul(q, 0);
+          return { masses: ops.add(ops.reduce('sum', zero, 'channels'), masses), values: ops.add(zero, values) };
+        })(),
+      ],
+    },
+    ({ ops, sums: s }) => ({ sums: ops.add(s, 1) }),
+  )();
+test.each([
+  [NaN, 0, 'adds, layer 0: expected masses as finite numbers, got another'],
+  [0, Infinity, 'adds, layer 0: expected values as finite numbers, got another'],
+])("a third party's term of mass %s and value %s is an error", async (mass, value, message) => {
+  const sequence = new Sequence(model);
+  await sequence.prefill(ids.slice(0, 40), { policy: compose(snapkv({ window: 6 }), topK(), mine(mass, value)), budget: 12 });
+  await expect(sequence.step(3)).rejects.toThrow(message);
+  sequence.destroy();
+});
