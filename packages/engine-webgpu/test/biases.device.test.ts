@@ -9,10 +9,15 @@ import { both, fixture, relative } from './sequences.ts';
 const gpuTest = await gpuTests();
 const ids = Array.from({ length: 90 }, (_, i) => (i * 37 + (i >> 3)) % 64);
 
-gpuTest('slots that a policy refits attend, are saved, copied and refitted again as on the host', (gpu) =>
+gpuTest('slots that a policy refits, and moments of those that left, attend, are saved, copied and joined as on the host', (gpu) =>
   both(gpu, fixture('llama'), async (host, device) => {
     for (const text of inTurn(
-      ['snapkv(window=6) | topK | fit(queries=8,ridge=0.03)', 'h2o(recent=4) | topK | fit(queries=5,ridge=0.03)'],
+      [
+        'snapkv(window=6) | topK | fit(queries=8,ridge=0.03)',
+        'snapkv(window=6) | topK | moments(spread=true)',
+        'h2o(recent=4) | topK | fit(queries=5,ridge=0.03)',
+        'h2o(recent=4) | topK | moments | fit(queries=5,ridge=0.03)',
+      ],
       2,
     )) {
       const policy = policyOf(text);

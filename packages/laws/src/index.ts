@@ -23,6 +23,8 @@ export { kernel, kernelLaws, SIZES } from './kernel.ts';
 export type { KernelInputs, KernelOptions, KernelSize } from './kernel.ts';
 export { claim, each, law, suite } from './law.ts';
 export type { Claim, Claims, Law, LawOptions, Suite } from './law.ts';
+export { foldLaws, folding } from './fold.ts';
+export type { AnyFold } from './fold.ts';
 export { refitLaws, refitting } from './refit.ts';
 export type { AnyRefit, RefitOptions } from './refit.ts';
 export { permute, scene, sceneSpecs } from './scene.ts';

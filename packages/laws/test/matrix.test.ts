@@ -7,6 +7,7 @@ import { maxima, sums, weightedSums } from './mutants/combination.ts';
 import { compositions } from './mutants/compose.ts';
 import { demotions } from './mutants/demotion.ts';
 import { engines, wordedEngines } from './mutants/engine.ts';
+import { folds } from './mutants/fold.ts';
 import { inputSignals } from './mutants/input-signal.ts';
 import { kernels } from './mutants/kernel.ts';
 import { refits } from './mutants/refit.ts';
@@ -29,6 +30,7 @@ const fields = [
   selectors,
   demotions,
   refits,
+  folds,
   allocators,
   scoreAllocators,
   schedules,

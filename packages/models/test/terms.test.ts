@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Policy } from '@kv/core';
 import { compose, onAttend, onEvict, positions, rerotate, scorer, state } from '@kv/core';
 import { referenceEngine, stepTogether } from '@kv/engine';
 import { writeTinyModel } from '@kv/model-testing';
@@ -48,7 +49,7 @@ test.each([moments(), moments({ spread: true }), moments({ cross: false }), mome
 
 test('blocks, tokens and events of the module are those of plain loops', async () => {
   const plain = await loadModel(path, { runtime: hostRuntime({ engine: referenceEngine() }) }),
-    run = async (of: typeof model, by = policy) => {
+    run = async (of: typeof model, by: Policy = policy) => {
       const sequence = new Sequence(of);
       await sequence.prefill(ids.slice(0, 80), { policy: by, budget: 16, block: 20 });
       for (const id of ids.slice(80, 90)) await sequence.step(id, 4);
@@ -58,7 +59,7 @@ test('blocks, tokens and events of the module are those of plain loops', async (
     [got, want, without] = [
       await run(model),
       await run(plain),
-      await run(model, compose(snapkv({ window: 6 }), topK()) as typeof policy),
+      await run(model, compose(snapkv({ window: 6 }), topK())),
     ];
   expect(got.kept()).toEqual(want.kept());
   near(await got.logits(), await want.logits());

@@ -5,6 +5,7 @@ import { headsOf } from '@kv/checkpoints';
 import type { OpenScope, Recordable, Scope } from '@kv/gpu';
 import {
   InputRecording,
+  termOf,
   joinEvents,
   keptLayers,
   observationPlan,
@@ -107,7 +108,7 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
       return new DeviceLayer(heads, this.device, cache, { sinks, readers: readersOf(this.kept, at) });
     });
     this.states = new DeviceLayerStates(this.kept.states, this.#snapshots, this.device);
-    this.shared = new DeviceStates({ query: 0, kv: 0, layer: 0, model: 1 }, this.device); // of rows `model` alone
+    this.shared = new DeviceStates({ query: 0, kv: 0, layer: 0, model: 1, channels: 1 }, this.device); // of rows `model` alone
     this.slots = new SlotCounts(this.context, {
       of: (layer) => slotsOf(this.layers[layer]),
       dropFirst: (layer, count) => this.#dropFirst(layer, count),
@@ -178,7 +179,7 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
 
   async pass(ids: readonly number[], options: Omit<FeedOptions, 'evict'>, evict?: LayerEviction): Promise<FeedResult> {
     const { batch, phase } = options;
-    const alone = this.inputs.signals.length > 0;
+    const alone = this.inputs.signals.length > 0 || this.layers.some((layer) => termOf(options.active, layer));
     if (!evict && !alone && phase === 'decode' && ids.length === 1 && batch instanceof DeviceBatchSlot)
       return { output: await batch.pass(this, ids[0], options) };
     // the others need not wait for a pass that is not batched

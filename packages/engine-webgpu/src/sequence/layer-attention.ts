@@ -1,5 +1,7 @@
-import type { Tensor } from '@kv/core';
+import type { AttentionTerm, Tensor } from '@kv/core';
+import { dispatch } from '@kv/gpu';
 import type { Commands } from '@kv/gpu';
+import { joinTerm } from '../kernels/join-term.wgsl.ts';
 import {
   encodeAccumulate,
   encodeAttention,
@@ -33,6 +35,8 @@ interface ChunkQueries {
   readonly largest?: LargestWeights | undefined;
   /** Where several layers read these slots: the one whose queries these are. */
   readonly reader?: SlotReader | undefined;
+  /** What takes part in their attention beside slots. */
+  readonly term?: AttentionTerm | undefined;
 }
 
 /**
@@ -44,7 +48,7 @@ export function attendLayer(
   commands: Commands,
   layer: DeviceLayer,
   a: DeviceAttention,
-  { at, first, read, largest, reader }: ChunkQueries,
+  { at, first, read, largest, reader, term }: ChunkQueries,
 ): Tensor {
   const { accumulated, block, ring } = layer,
     { m } = a,
@@ -55,7 +59,7 @@ export function attendLayer(
     among = reader && placesOf(reader, a.kvHeads);
   if (!waiting) addWaiting(commands, layer, a);
   const attended = encodeAttention(commands, a, {
-    last: sums || block || largest ? m : ring && plain ? Math.min(m, ring.window) : 0,
+    last: sums || block || largest || term ? m : ring && plain ? Math.min(m, ring.window) : 0,
     scores: sums !== undefined && (waiting ? read : m <= FEW),
     ...(waiting && {
       // only a layer with sums lets a query wait
@@ -76,7 +80,20 @@ export function attendLayer(
     encodeAccumulate(commands, a, attended as AttentionResult & Required<Pick<AttentionResult, 'scores'>>, sums, among);
     commands.free(attended.scores.tensor);
   } else if (sums && !waiting) encodeColumns(commands, a, attended, sums, { join: true, among });
-  return attended.out;
+  return term ? joined(commands, a, attended, term) : attended.out;
+}
+
+/** Records the join of attention over slots, which is freed, and a term. */
+function joined(
+  commands: Commands,
+  { m, heads, headDim: width }: DeviceAttention,
+  { out: attended, lseAt: lse_at }: AttentionResult,
+  { masses, values }: AttentionTerm,
+): Tensor {
+  const out = commands.make([m, heads * width]);
+  dispatch(commands, joinTerm, { attended, masses, values, out }, { m, heads, width, lse_at }, m * heads * width);
+  commands.free(attended);
+  return out;
 }
 
 /** Returns attention with other log-sum-exps, computed by `over`, `[H, last]`. */

@@ -45,7 +45,10 @@ export class DeviceLayer {
     {
       sinks,
       readers = [],
-      states = new DeviceStates({ query: heads.queryHeads, kv: heads.kvHeads, layer: 1, model: 1 }, device),
+      states = new DeviceStates(
+        { query: heads.queryHeads, kv: heads.kvHeads, layer: 1, model: 1, channels: heads.headDim },
+        device,
+      ),
     }: {
       readonly sinks?: Float32Array | undefined;
       readonly readers?: readonly SlotReader[] | undefined;

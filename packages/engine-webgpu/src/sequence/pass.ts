@@ -1,10 +1,10 @@
-import { runInputSignal, slotState } from '@kv/core/engine';
-import type { LayerContext, Tensor } from '@kv/core';
+import { runAttend, runInputSignal, slotState } from '@kv/core/engine';
+import type { AttentionTerm, LayerContext, Tensor } from '@kv/core';
 import type { Commands, OpenScope } from '@kv/gpu';
 import type { FeedOptions, Output, SlotReader } from '@kv/engine';
 import { encodeNorm, encodeSlots } from '../operations.ts';
 import { rowsOf } from '../rows.ts';
-import { slotModel } from '@kv/engine';
+import { slotModel, termOf } from '@kv/engine';
 import { attendLayer } from './layer-attention.ts';
 import { writeStates } from './event.ts';
 import { carry } from './carry.ts';
@@ -157,6 +157,18 @@ export function attentionIn(
   const readSums = [...policy.hooks('view'), ...policy.hooks('step')].some(({ needs }) =>
     needs.some(({ id }) => id === 'attention.accumulated'),
   );
+  const hook = termOf(active, layer),
+    term = (live: TokenChunk, q: Tensor): AttentionTerm | undefined =>
+      hook &&
+      runAttend(
+        hook,
+        {
+          at: ofReader(caches.slots.layerContext(l, active), reader),
+          ops: scope.ops,
+          read: caches.reader(l, scope, reader),
+        },
+        { queries: q, positions: scope.ops.from({ data: live.at, shape: [1, live.m] }, 'u32') },
+      );
   return (live, q, first) => {
     if (!counted && live.m > 0) counters.fused++;
     counted ||= live.m > 0;
@@ -172,6 +184,7 @@ export function attentionIn(
         first,
         read: eventFollows || readSums,
         reader,
+        ...(live.m > 0 && { term: term(live, q) }),
         largest: largest && {
           to: largest,
           over: over && ((lse) => scope.ops.add(lse, logLengths(caches, scope, index, live))),

@@ -1,4 +1,5 @@
 import { KvError } from '@kv/core';
+import { stateColumns } from '@kv/core/engine';
 import { dropInputEntries } from '@kv/engine';
 import type { State, StateSpec, Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
@@ -7,8 +8,8 @@ import type { DeviceScope } from './device-scope.ts';
 import { joinHeads, pickHeads } from './joined-heads.ts';
 import { DeviceSlotRows } from './slot-rows.ts';
 
-/** Rows of each kind of state. */
-export type StateShape = Readonly<Record<StateSpec['rows'], number>>;
+/** Rows of each kind of state, and the channels of a head. */
+export type StateShape = Readonly<Record<StateSpec['rows'] | 'channels', number>>;
 
 /** The state of pieces in one layer (or, for rows `model`, in the sequence), on the device. */
 export class DeviceStates {
@@ -132,7 +133,7 @@ export class DeviceStates {
         slot: slots,
         position: positions,
         unit: Math.max(rows.length, spec.width ?? 1),
-        sequence: spec.width ?? 1,
+        sequence: stateColumns(spec, this.#shape.channels),
       }[spec.kind];
     if (columns > rows.length) rows.grow(columns);
     return entry;

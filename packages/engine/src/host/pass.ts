@@ -10,7 +10,8 @@ import type { HostState } from './host-state.ts';
 import type { LayerMemory } from './layer.ts';
 import type { SlotRows } from '../cache/slot-rows.ts';
 import { recordInputs } from './record-inputs.ts';
-import { joinTerm, termOf } from './terms.ts';
+import { termOf } from '../memory/active-policy.ts';
+import { joinTerm } from './terms.ts';
 import { viewsActing, visibleNow } from './visibility.ts';
 import type { ViewSelection } from './visibility.ts';
 

@@ -2,15 +2,6 @@ import { KvError } from '@kv/core';
 import type { AttendHook, Backend } from '@kv/core';
 import { runAttend } from '@kv/core/engine';
 import type { HookPlace } from '@kv/core/engine';
-import { attendHook } from '../memory/active-policy.ts';
-import type { ActivePolicy } from '../memory/active-policy.ts';
-import type { LayerMemory } from './layer.ts';
-
-/** Returns the hook that adds a term to the attention of a layer, once something was folded there. */
-export function termOf(active: ActivePolicy, { states }: Pick<LayerMemory, 'states'>): AttendHook | undefined {
-  const hook = attendHook(active);
-  return hook?.needs.every(({ id }) => states.has(id)) ? hook : undefined;
-}
 
 /**
  * Joins a term to attention over slots, as one more slot would be: out `[m, H * d]` and masses `[m, H]` are those of the

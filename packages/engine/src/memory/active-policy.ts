@@ -90,3 +90,9 @@ export const evicts = (active: ActivePolicy): active is ActivePolicy & { readonl
 /** Returns the hook that adds a term to attention under a policy, or under the one that the prompt was read under. */
 export const attendHook = ({ policy, prompt }: ActivePolicy): AttendHook | undefined =>
   policy.hooks('attend')[0] ?? prompt?.policy.hooks('attend')[0];
+
+/** Returns the hook that adds a term to the attention of a layer, once something was folded there. */
+export function termOf(active: ActivePolicy, { states }: { readonly states: { has(id: string): boolean } }): AttendHook | undefined {
+  const hook = attendHook(active);
+  return hook?.needs.every(({ id }) => states.has(id)) ? hook : undefined;
+}
