@@ -5,7 +5,15 @@ export type { Allowance, BudgetPlace } from './event/allowance.ts';
 export { recordApply } from './host/apply.ts';
 export { expectObject, runGuarded } from './event/boundary.ts';
 export { outOfMemory } from './tensor/out-of-memory.ts';
-export { MOST_BIAS, recordEvent, runAttend, runFreeze, runProvider, runStepHook, runView } from './event/hook-boundary.ts';
+export {
+  MOST_BIAS,
+  recordEvent,
+  runAttend,
+  runFreeze,
+  runProvider,
+  runStepHook,
+  runView,
+} from './event/hook-boundary.ts';
 export type { EventRecord, HookPlace, ReplacementCache } from './event/hook-boundary.ts';
 export {
   copyRowMajor,

@@ -27,7 +27,8 @@ export function fusedPasses(fused: FusedPass): TokenPasses {
         fuses =
           fused.attends &&
           caches.inputs.signals.length === 0 &&
-          !caches.layers.some((layer) => termOf(active, layer)) && (!hooked || within !== undefined || listed),
+          !caches.layers.some((layer) => termOf(active, layer)) &&
+          (!hooked || within !== undefined || listed),
         { counters } = caches.context;
       if (fuses) counters.fusedPasses = (counters.fusedPasses ?? 0) + 1;
       else counters.layeredPasses = (counters.layeredPasses ?? 0) + 1;

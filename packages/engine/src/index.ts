@@ -25,7 +25,14 @@ export {
 export { plainRows } from './cache/cache-rows.ts';
 export type { CachePart, CacheRows, Records } from './cache/cache-rows.ts';
 export { CACHE } from './options.ts';
-export { expectLevelsFit, givesBiases, movesTogether, policySizes, slotSizes } from './cache/slot-sizes.ts';
+export {
+  expectLevelsFit,
+  foldedBytes,
+  givesBiases,
+  movesTogether,
+  policySizes,
+  slotSizes,
+} from './cache/slot-sizes.ts';
 export {
   cacheForms,
   movedForm,

@@ -91,7 +91,9 @@ function folded(piece: AnyFold, { at, layer, n, biases, q }: FoldCase, events: r
           biases: () => of(biases, 1),
         };
         return (
-          known[signal.id]?.() ?? states.get(signal.id) ?? initial(fold.needs.filter(isState).find(({ id }) => id === signal.id)!)
+          known[signal.id]?.() ??
+          states.get(signal.id) ??
+          initial(fold.needs.filter(isState).find(({ id }) => id === signal.id)!)
         );
       };
     const made = fold.run({

@@ -125,7 +125,7 @@ const mine = (masses: number, values: number) =>
     {
       needs: [sums],
       hooks: () => [
-        onAttend('adds', { needs: [sums] }, ({ ops, queries: q, sums: s }) => {
+        onAttend('adds', { needs: [sums] }, ({ ops, queries: q }) => {
           const zero = ops.mul(q, 0);
           return { masses: ops.add(ops.reduce('sum', zero, 'channels'), masses), values: ops.add(zero, values) };
         })(),
@@ -138,7 +138,10 @@ test.each([
   [0, Infinity, 'adds, layer 0: expected values as finite numbers, got another'],
 ])("a third party's term of mass %s and value %s is an error", async (mass, value, message) => {
   const sequence = new Sequence(model);
-  await sequence.prefill(ids.slice(0, 40), { policy: compose(snapkv({ window: 6 }), topK(), mine(mass, value)), budget: 12 });
+  await sequence.prefill(ids.slice(0, 40), {
+    policy: compose(snapkv({ window: 6 }), topK(), mine(mass, value)),
+    budget: 12,
+  });
   await expect(sequence.step(3)).rejects.toThrow(message);
   sequence.destroy();
 });

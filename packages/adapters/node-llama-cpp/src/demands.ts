@@ -16,7 +16,7 @@ export async function textual(given: Policy | string, where: string): Promise<Po
 export function expectTextual(policy: Policy, where: string): void {
   const compiled = compile(policy),
     { label, needs, evicts } = compiled;
-  for (const sort of ['view', 'freeze', 'wrapSelect', 'compact'] as const) {
+  for (const sort of ['view', 'freeze', 'wrapSelect', 'compact', 'evict', 'attend'] as const) {
     const [hook] = compiled.hooks(sort);
     if (hook) throw new KvError(where, `'${hook.label}' acts inside attention, which llama.cpp keeps to itself`);
   }

@@ -40,7 +40,7 @@ export function demandsOf(
   const refuse = (sentence: string): never => {
     throw new KvError('withPolicy', sentence);
   };
-  for (const sort of ['view', 'freeze', 'wrapSelect', 'compact'] as const) {
+  for (const sort of ['view', 'freeze', 'wrapSelect', 'compact', 'evict', 'attend'] as const) {
     const [hook] = compiled.hooks(sort);
     if (hook)
       refuse(`'${hook.label}' acts inside attention or moves numbers of the cache, expected a policy that evicts`);

@@ -131,6 +131,26 @@ export function runStepHook(hook: StepHook, places: readonly HookPlace[]): reado
 /** The largest bias: far above what a slot can stand for, and far below the score that says that a slot is hidden. */
 export const MOST_BIAS = 10_000;
 
+/** Runs a hook after the selection of a draft, and checks what it gives. @throws KvError naming hook and layer */
+function afterSelection<T>(
+  hook: Named & { readonly label: string },
+  place: HookPlace,
+  draft: DraftSelection,
+  run: (cell: StepInput & { readonly kept: Tensor }) => unknown,
+  check: (made: unknown, from: ValueOrigin) => T,
+): T {
+  const from = fromOf(hook, place),
+    { name, layer } = from,
+    { kept } = draft;
+  if (!kept) throw new KvError(where(name, layer), 'expected a policy that ends in a selector, got one without');
+  return runGuarded(name, layer, () =>
+    check(
+      readOnly(name, [{ ...cellOf(hook, place, draft), kept }], ([cell]) => run(cell)),
+      from,
+    ),
+  );
+}
+
 /** What replaces the layer's own numbers, and the checks on them. */
 export interface ReplacementCache extends Replacement {
   readonly checks: readonly Check[];
@@ -146,12 +166,9 @@ function runCompact(
   terms: ((rows: AttendingQueries) => AttentionTerms) | undefined,
 ): ReplacementCache {
   const { at, ops } = place,
-    from = fromOf(hook, place),
-    { name, layer } = from,
-    { kept } = draft;
-  if (!kept) throw new KvError(where(name, layer), 'expected a policy that ends in a selector, got one without');
-  return runGuarded(name, layer, () => {
-    const made: unknown = readOnly(name, [{ ...cellOf(hook, place, draft), kept, terms }], ([cell]) => hook.run(cell));
+    run = (cell: StepInput & { readonly kept: Tensor }): unknown => hook.run({ ...cell, terms });
+  return afterSelection(hook, place, draft, run, (made, from) => {
+    const { name, layer } = from;
     expectObject(from, 'keys, values or biases', made);
     const { keys, values, biases } = made as Replacement,
       checks: Check[] = [];
@@ -178,18 +195,25 @@ function runCompact(
  * @throws KvError naming hook and layer
  */
 function runEvict(hook: EvictHook, place: HookPlace, draft: DraftSelection): DraftSelection {
-  const { at, ops } = place,
-    from = fromOf(hook, place),
-    { name, layer } = from,
-    { kept } = draft;
-  if (!kept) throw new KvError(where(name, layer), 'expected a policy that ends in a selector, got one without');
-  return runGuarded(name, layer, () => {
-    const made: unknown = readOnly(name, [{ ...cellOf(hook, place, draft), kept }], ([cell]) => hook.run(cell));
+  const { at, ops } = place;
+  return afterSelection(hook, place, draft, hook.run.bind(hook), (made, from) => {
+    const { name, layer } = from;
     expectState(from, at, hook.needs, made);
     const state = made as ReadonlyMap<string, Tensor>,
-      checks = Array.from(state.values(), (x): Check => ({
-        ...{ bad: ops.firstBad(x), piece: name, layer, what: 'state', want: 'finite', columns: x.shape[1], late: true },
-      }));
+      checks = Array.from(
+        state.values(),
+        (x): Check => ({
+          ...{
+            bad: ops.firstBad(x),
+            piece: name,
+            layer,
+            what: 'state',
+            want: 'finite',
+            columns: x.shape[1],
+            late: true,
+          },
+        }),
+      );
     return { ...draft, state: new Map([...draft.state, ...state]), checks: [...draft.checks, ...checks] };
   });
 }

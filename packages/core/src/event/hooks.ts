@@ -176,7 +176,7 @@ export const onEvict = <const N extends string, const S extends readonly AnySign
   }));
 
 /**
- * Declares a hook that adds a term to attention: what takes part in each query's softmax beside the slots, made from
+ * Declares a hook that adds a term to attention: what takes part in each query's softmax in addition to the slots, made from
  * states, which are all that it may read. It first runs once they have been written.
  */
 export const onAttend = <const N extends string, const S extends readonly State[] = [], O extends Options = {}>(

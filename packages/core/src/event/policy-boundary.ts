@@ -35,7 +35,10 @@ const SORTS: Readonly<Record<Atom['at'], Fields>> = {
   freeze: run,
   compact: run,
   evict: run,
-  attend: { ...run, needs: ['an array of states', (x) => Array.isArray(x) && x.every((s) => isSignal(s) && isState(s as AnySignal))] },
+  attend: {
+    ...run,
+    needs: ['an array of states', (x) => Array.isArray(x) && x.every((s) => isSignal(s) && isState(s as AnySignal))],
+  },
   wrapSelect: run,
   cadence: {
     block: ['a positive whole number of tokens or nothing', isMaybeCount],

@@ -113,7 +113,10 @@ function compileUncached(policy: Piece): CompiledPolicy {
     label: policy.label,
     methodName: policy.methodName ?? policy.label,
     steps,
-    needs: union(...steps.map((s) => s.needs), ...policy.atoms.filter((a) => ['compact', 'evict'].includes(a.at)).map((a) => a.needs)),
+    needs: union(
+      ...steps.map((s) => s.needs),
+      ...policy.atoms.filter((a) => ['compact', 'evict'].includes(a.at)).map((a) => a.needs),
+    ),
     reach: REACH[Math.max(0, ...steps.map((s) => REACH.indexOf(s.reach)))],
     needsFullPrompt: steps.some((s) => s.needsFullPrompt),
     evicts: policy.to === 'kept',

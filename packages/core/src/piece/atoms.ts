@@ -292,7 +292,7 @@ export interface AttendingQueries {
   readonly positions: Tensor;
 }
 /**
- * What takes part in the attention of each query beside the slots, as one more slot would: a logit, and a value of its
+ * What takes part in the attention of each query in addition to the slots, as one more slot would: a logit, and a value of its
  * own.
  */
 export interface AttentionTerm {

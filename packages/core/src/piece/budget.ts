@@ -24,6 +24,8 @@ export interface SlotBytes {
   /** How the cache is stored. */
   readonly form: FormName;
   readonly bytesPerSlot: number;
+  /** Bytes that a policy holds in addition to slots, of a whole sequence. @defaultValue 0 */
+  readonly fixedBytes?: number;
   /** Returns the bytes of such a slot in another form. */
   bytesOf(form: FormName): number;
 }
@@ -114,10 +116,10 @@ export function slotsOf(budget: Budget, n: number, sizes?: SlotBytes, at = 'budg
     slots = Math.floor(exact);
   if (slots >= 1) return slots;
   if (isShare(budget)) return 1;
-  const { form, bytesPerSlot } = sizes!; // a number of slots is whole, and bytes were turned into slots
+  const { form, bytesPerSlot, fixedBytes = 0 } = sizes!; // a number of slots is whole, and bytes were turned into slots
   throw new KvError(
     at,
-    `${budgetText(budget)} hold no slot: one slot in every layer and KV head is ${bytesPerSlot} bytes in ${form}, so expected at least ${bytesPerSlot}B${form === formNames.at(-1) ? '' : ', or a cache in a coarser form'}`,
+    `${budgetText(budget)} hold no slot: one slot in every layer and KV head is ${bytesPerSlot} bytes in ${form}${fixedBytes > 0 ? `, and the policy holds ${fixedBytes} more` : ''}, so expected at least ${bytesPerSlot + fixedBytes}B${form === formNames.at(-1) ? '' : ', or a cache in a coarser form'}`,
   );
 }
 
@@ -131,7 +133,7 @@ export function exactSlotsOf(budget: Budget, n: number, sizes?: SlotBytes, at = 
       at,
       `'${budgetText(budget)}' needs a model's cache, whose slots have a size: here expected slots, or a share such as '25%'`,
     );
-  return 'bytes' in parsed
-    ? parsed.bytes / sizes.bytesPerSlot
-    : (n * parsed.percent * sizes.bytesOf(parsed.of!)) / (100 * sizes.bytesPerSlot); // only a share of a form is left
+  const { bytesPerSlot, fixedBytes = 0 } = sizes,
+    bytes = 'bytes' in parsed ? parsed.bytes : (n * parsed.percent * sizes.bytesOf(parsed.of!)) / 100; // only a share of a form is left
+  return (bytes - fixedBytes) / bytesPerSlot;
 }

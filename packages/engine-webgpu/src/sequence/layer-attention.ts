@@ -35,7 +35,7 @@ interface ChunkQueries {
   readonly largest?: LargestWeights | undefined;
   /** Where several layers read these slots: the one whose queries these are. */
   readonly reader?: SlotReader | undefined;
-  /** What takes part in their attention beside slots. */
+  /** What takes part in their attention in addition to slots. */
   readonly term?: AttentionTerm | undefined;
 }
 

@@ -1,5 +1,6 @@
 import { LEVELS, meanSlotBytes } from '@kv/core';
 import type { LevelShares, SlotBytes } from '@kv/core';
+import { isState, stateColumns } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
 import { headDims, slotHeads, slotRows, type ModelConfig } from '@kv/checkpoints';
 import { sumOf } from '@kv/core/shared';
@@ -14,6 +15,22 @@ export const movesTogether = ({ hooks }: Pick<CompiledPolicy, 'hooks'>): boolean
 export const givesBiases = ({ hooks }: Pick<CompiledPolicy, 'hooks'>): boolean =>
   hooks('compact').some((hook) => hook.givesBiases);
 
+/** Returns the bytes of the states that a policy folds leaving slots into, of a whole sequence. */
+export const foldedBytes = ({ hooks }: Pick<CompiledPolicy, 'hooks'>, config: Pick<ModelConfig, 'mixers'>): number =>
+  sumOf(
+    hooks('evict').flatMap(({ needs }) =>
+      needs
+        .filter(isState)
+        .flatMap(({ state }) =>
+          state.kind === 'sequence'
+            ? slotHeads(config).map(
+                ({ kvHeads, headDim }) => 4 * (state.rows === 'kv' ? kvHeads : 1) * stateColumns(state, headDim),
+              )
+            : [],
+        ),
+    ),
+  );
+
 /**
  * Returns the bytes of one slot in every layer and KV head of a sequence's caches: keys, values and positions, summed
  * over the layers that keep slots, and KV heads. Layers with sliding windows hold fewer slots than a budget allows, and then fewer bytes.
@@ -21,6 +38,7 @@ export const givesBiases = ({ hooks }: Pick<CompiledPolicy, 'hooks'>): boolean =
  * @param levels shares of the kept slots at each level: the bytes are then the most that a slot has on average, those of
  * the cache's form where no shares are known
  * @param biased whether slots have biases
+ * @param fixed bytes that a policy holds in addition to slots
  */
 export function slotSizes(
   config: Pick<ModelConfig, 'mixers'>,
@@ -28,6 +46,7 @@ export function slotSizes(
   moved = false,
   levels: readonly LevelShares[] = [],
   biased = false,
+  fixed = 0,
 ): SlotBytes {
   const own = LEVELS.indexOf(form),
     heads = slotRows(config),
@@ -45,6 +64,7 @@ export function slotSizes(
   return {
     form,
     bytesPerSlot: Math.ceil(each) + 4 * (Number(moved) + Number(coarse) + Number(biased)) * heads,
+    ...(fixed > 0 && { fixedBytes: fixed }),
     bytesOf,
   };
 }
@@ -53,11 +73,15 @@ export function slotSizes(
  * Returns the bytes of `slots` slots in every layer and KV head, of the sizes that `slotSizes` gives; a layer with a sliding
  * window holds no more slots than that.
  */
-export function bytesOfSlots(config: ModelConfig, { form, bytesPerSlot }: SlotBytes, slots: number): number {
+export function bytesOfSlots(
+  config: ModelConfig,
+  { form, bytesPerSlot, fixedBytes = 0 }: SlotBytes,
+  slots: number,
+): number {
   const { windows } = slotModel(config).attention,
     each = slotHeads(config).map(({ kvHeads, headDim }) => kvHeads * slotBytes(form, headDim)),
     held = each.map((bytes, l) => bytes * Math.min(slots, windows[l] ?? Infinity));
-  return Math.ceil((bytesPerSlot * sumOf(held)) / sumOf(each));
+  return Math.ceil((bytesPerSlot * sumOf(held)) / sumOf(each)) + fixedBytes;
 }
 
 /** Checks that a model's heads can be stored at the levels of a policy. @throws KvError naming a level that they do not fit */
@@ -74,4 +98,5 @@ export const policySizes = (
   config: Parameters<typeof slotSizes>[0],
   form: CacheForm,
   policy: Pick<CompiledPolicy, 'hooks' | 'levels'>,
-): SlotBytes => slotSizes(config, form, movesTogether(policy), policy.levels, givesBiases(policy));
+): SlotBytes =>
+  slotSizes(config, form, movesTogether(policy), policy.levels, givesBiases(policy), foldedBytes(policy, config));

@@ -67,13 +67,14 @@ export function report(
     { mostSlots, unreachable } = memory.progress,
     { context, observers } = memory.caches,
     { budget, last, prompt } = active;
-  const contexts = Array.from({ length: memory.slots.layers }, (_, l) => memory.slots.layerContext(l, active));
+  const sizes = sizesAt(context, active.policy, memory.progress.length),
+    contexts = Array.from({ length: memory.slots.layers }, (_, l) => memory.slots.layerContext(l, active));
   return {
     policy: named(prompt ?? active),
     ...(prompt && { decodePolicy: named(active) }),
     ...(budget && {
       ...budgetOf(budget),
-      budgetBytes: budget.slots * sizesAt(context, active.policy, memory.progress.length).bytesPerSlot,
+      budgetBytes: budget.slots * sizes.bytesPerSlot + (sizes.fixedBytes ?? 0),
     }),
     budgets: last?.budgets ?? [],
     kept: last?.kept.map(numbersOf) ?? memory.slots.kept(),

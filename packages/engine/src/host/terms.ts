@@ -14,7 +14,12 @@ export async function joinTerm(
   hook: AttendHook,
   place: HookPlace,
   backend: Backend,
-  { q, queryPositions, out, masses }: Readonly<Record<'q' | 'out' | 'masses', Float32Array>> & { readonly queryPositions: Uint32Array },
+  {
+    q,
+    queryPositions,
+    out,
+    masses,
+  }: Readonly<Record<'q' | 'out' | 'masses', Float32Array>> & { readonly queryPositions: Uint32Array },
 ): Promise<void> {
   const { ops } = backend,
     m = queryPositions.length,
@@ -34,9 +39,9 @@ export async function joinTerm(
   for (let h = 0; h < H; h++)
     for (let i = 0; i < m; i++) {
       const slots = masses[i * H + h],
-        beside = own[h * m + i],
-        top = Math.max(slots, beside),
-        share = Math.exp(beside - top) / (Math.exp(beside - top) + Math.exp(slots - top)),
+        extra = own[h * m + i],
+        top = Math.max(slots, extra),
+        share = Math.exp(extra - top) / (Math.exp(extra - top) + Math.exp(slots - top)),
         to = (i * H + h) * d,
         from = (h * m + i) * d;
       if (share === 0) continue;

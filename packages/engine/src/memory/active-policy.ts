@@ -92,7 +92,10 @@ export const attendHook = ({ policy, prompt }: ActivePolicy): AttendHook | undef
   policy.hooks('attend')[0] ?? prompt?.policy.hooks('attend')[0];
 
 /** Returns the hook that adds a term to the attention of a layer, once something was folded there. */
-export function termOf(active: ActivePolicy, { states }: { readonly states: { has(id: string): boolean } }): AttendHook | undefined {
+export function termOf(
+  active: ActivePolicy,
+  { states }: { readonly states: { has(id: string): boolean } },
+): AttendHook | undefined {
   const hook = attendHook(active);
   return hook?.needs.every(({ id }) => states.has(id)) ? hook : undefined;
 }

@@ -1,7 +1,7 @@
 import { allowanceOf } from '@kv/core/engine';
 import type { SlotBytes } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
-import { givesBiases, movesTogether, slotSizes } from '../cache/slot-sizes.ts';
+import { foldedBytes, givesBiases, movesTogether, slotSizes } from '../cache/slot-sizes.ts';
 import type { ActivePolicy } from './active-policy.ts';
 import type { SequenceContext } from './context.ts';
 
@@ -20,6 +20,7 @@ export const sizesAt = (
     progress.shift > 0 || tokens > window || movesTogether(policy),
     policy.levels,
     givesBiases(policy),
+    foldedBytes(policy, model.config),
   );
 
 /** Returns the active policy for an event at this number of tokens: bytes, and a share that follows, are slots again. */

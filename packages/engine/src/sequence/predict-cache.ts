@@ -52,6 +52,7 @@ export function predictCache(
     budgets = plan?.budgets ?? lengths,
     events = policy.evicts && (policy.levels !== undefined || budgets.some((of, l) => of.some((b) => b < held[l])));
   const slots = heads.map(({ headDim }) => slotBytes(form, headDim)), // of one slot before it is demoted
+    fixed = events ? (sizes.fixedBytes ?? 0) : 0,
     share = events ? sizes.bytesPerSlot / tokenBytes(form, config) : 1,
     left = budgets.map((of, l) => sumOf(of) * slots[l] * share),
     whole = heads.map(({ kvHeads }, l) => kvHeads * length * slots[l]); // a layer with a window holds the whole prompt until its event
@@ -64,7 +65,7 @@ export function predictCache(
     plan,
     events,
     before: sumOf(seen),
-    after: Math.ceil(sumOf(left)),
-    peak: Math.ceil(peak),
+    after: Math.ceil(sumOf(left)) + fixed,
+    peak: Math.ceil(peak) + fixed,
   };
 }

@@ -7,7 +7,7 @@ export const TARGETS = ['kv', 'transformers.js', 'node-llama-cpp'] as const;
 /** An engine that a choice can be for. */
 export type Target = (typeof TARGETS)[number];
 
-const INSIDE = ['view', 'freeze', 'wrapSelect', 'compact'] as const;
+const INSIDE = ['view', 'freeze', 'wrapSelect', 'compact', 'evict', 'attend'] as const;
 const GIVEN: Readonly<Record<Exclude<Target, 'kv'>, readonly string[]>> = {
   'transformers.js': [
     ...['keys', 'values', 'positions', 'biases', 'tokens', 'rope', 'queries'],

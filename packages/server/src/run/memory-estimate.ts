@@ -3,6 +3,7 @@ import type { AnySignal } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import {
   movedForm,
+  foldedBytes,
   givesBiases,
   movesTogether,
   observationPlan,
@@ -144,6 +145,7 @@ export function sequenceBytes(
   );
   return (
     all +
+    (policy ? foldedBytes(policy, config) : 0) +
     (1 + snapshotsOfPrefix) * stateBytes(config) +
     most(cache) +
     most(indexes) +

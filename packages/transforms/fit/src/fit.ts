@@ -1,6 +1,5 @@
 import { biases, count, flag, keys, number, onCompact, positions, queries, values } from '@kv/core';
-import type { AttendingQueries, AttentionTerm, AttentionTerms, Ops, Tensor } from '@kv/core';
-import type { StepContext } from '@kv/core';
+import type { AttendingQueries, AttentionTerm, AttentionTerms, Ops, StepContext, Tensor } from '@kv/core';
 import { dualEquations, intoSlots, referenceLogits, solved, spread, UNSEEN } from './kernels.ts';
 
 /** What the reference queries see of all slots and of the kept ones. */
@@ -8,7 +7,7 @@ interface Reference {
   readonly ops: Ops;
   /** e^(logit - the query's largest) of kept slots, `[H w, t]`. */
   readonly e: Tensor;
-  /** What Σ e over kept slots should be: the mass of a query over all, less that of what is beside slots, `[H w, 1]`. */
+  /** What Σ e over kept slots should be: a query's mass over all slots, less what its term gains in the event, `[H w, 1]`. */
   readonly y: Tensor;
   /** A number of each kept slot, `[G, t]`. */
   readonly like: Tensor;
@@ -47,8 +46,8 @@ function masses(reference: Reference, ridge: number, bound: number): Tensor {
 }
 
 type Context = StepContext & { readonly terms: ((rows: AttendingQueries) => AttentionTerms) | undefined };
-/** What a query attends to beside slots: e^(logit - its largest) `[H w, 1]`, and a value `[H w, d]`. */
-interface Beside {
+/** The term in the attention of queries: e^(ln mass - their largest logit) `[H w, 1]`, and a value `[H w, d]`. */
+interface Term {
   readonly e: Tensor;
   readonly value: Tensor;
 }
@@ -56,8 +55,8 @@ interface Beside {
 interface Exponentials {
   readonly all: Tensor;
   readonly sink: Tensor | 0;
-  readonly before: Beside | undefined;
-  readonly after: Beside | undefined;
+  readonly before: Term | undefined;
+  readonly after: Term | undefined;
 }
 
 /** Returns e^(logit - its largest) of all that reference queries attend to. */
@@ -77,10 +76,13 @@ function exponentials({ ops, at, terms }: Context, q: Tensor, logits: Tensor): E
     mass = (term: AttentionTerm): Tensor => ops.reshape(term.masses, [rows, 1]),
     masses = [own ?? [], before ? mass(before) : [], after ? mass(after) : []].flat(),
     // of a query that sees nothing, all are 0
-    top = ops.max(masses.reduce((a, b) => ops.max(a, b), most), UNSEEN / 10);
+    top = ops.max(
+      masses.reduce((a, b) => ops.max(a, b), most),
+      UNSEEN / 10,
+    );
   const of = (x: Tensor): Tensor => ops.exp(ops.sub(x, top)),
-    beside = (term: AttentionTerm): Beside => ({ e: of(mass(term)), value: ops.reshape(term.values, [rows, d]) });
-  return { all: of(logits), sink: own ? of(own) : 0, before: before && beside(before), after: after && beside(after) };
+    termOf = (term: AttentionTerm): Term => ({ e: of(mass(term)), value: ops.reshape(term.values, [rows, d]) });
+  return { all: of(logits), sink: own ? of(own) : 0, before: before && termOf(before), after: after && termOf(after) };
 }
 
 /**
@@ -116,15 +118,15 @@ export const fit = onCompact(
       G = k.shape[0],
       { scale = 1 / Math.sqrt(d), softcap: cap = 0, window = 0 } = at;
     const logits = ops.kernel(referenceLogits, { q, k, p, b: biased }, { scale, cap, window, first: at.length - w });
-    const { all, sink, before: was, after: beside } = exponentials(ctx, q, logits);
-    /** Weights from exponentials, of slots and of what is beside them, and what the latter adds to outputs. */
-    const attended = (e: Tensor, term: Beside | undefined) => {
+    const { all, sink, before: was, after: term } = exponentials(ctx, q, logits);
+    /** Weights of slots from exponentials, and what the term adds to outputs. */
+    const attended = (e: Tensor, term: Term | undefined) => {
       const sum = ops.add(ops.sum(e), term ? ops.add(term.e, sink) : sink),
         share = (x: Tensor): Tensor => ops.div(x, ops.max(sum, 1e-30));
       return { x: share(e), more: term ? ops.mul(share(term.e), term.value) : 0 };
     };
     const [like, own] = [ops.take(biased, kept), ops.take(v, kept)]; // [G, t], [G, t, d]
-    const y = ops.add(ops.sum(all), was && beside ? ops.sub(was.e, beside.e) : 0);
+    const y = ops.add(ops.sum(all), was && term ? ops.sub(was.e, term.e) : 0);
     const reference = { ops, e: ops.take(all, kept), y, like };
 
     const b = mass ? masses(reference, ridge, bound) : ops.fill(like, 1);
@@ -134,12 +136,12 @@ export const fit = onCompact(
     /** What attention over the kept slots lacks, with these weights. */
     const lacking = ({ x, more }: ReturnType<typeof attended>): Tensor =>
       ops.sub(outputs, ops.add(ops.matmul(x, own), more));
-    const fitted = attended(ops.mul(reference.e, b), beside);
+    const fitted = attended(ops.mul(reference.e, b), term);
     const { x } = fitted;
     const missing = lacking(fitted);
     const change = refits ? smallestChange(reference, x, missing, ridge) : ops.fill(own, 0);
     const left = ops.sub(missing, ops.matmul(x, change));
-    const plain = lacking(attended(reference.e, beside));
+    const plain = lacking(attended(reference.e, term));
     const better = ops.atLeast(squaresOf(ops, plain, G), squaresOf(ops, left, G)); // [G, 1]
 
     const counts = ops.sum(ops.fill(like, 1)); // [G, 1]

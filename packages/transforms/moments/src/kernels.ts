@@ -23,7 +23,11 @@ const widths = { ...fields, width: 'f32' } as const;
 
 /** Which stretch each slot with a weight belongs to, and each stretch of a state after it was widened. */
 function places(
-  { p, w, s }: Readonly<Record<'p' | 'w' | 's', { readonly data: ArrayLike<number>; readonly shape: readonly number[] }>>,
+  {
+    p,
+    w,
+    s,
+  }: Readonly<Record<'p' | 'w' | 's', { readonly data: ArrayLike<number>; readonly shape: readonly number[] }>>,
   g: number,
   { stretches, width }: Fields & { readonly width: number },
   length: number,
@@ -172,8 +176,7 @@ fn run(index: u32) {
             for (const o of before[part]) {
               const from = g * s.shape[1] + 1 + o * size;
               sum +=
-                s.data[from] *
-                (s.data[from + at + e] + (s.data[from + a] - mean[a]) * (s.data[from + b] - mean[b]));
+                s.data[from] * (s.data[from + at + e] + (s.data[from + a] - mean[a]) * (s.data[from + b] - mean[b]));
             }
             out[to + at + e] = sum / count;
           }
@@ -214,7 +217,12 @@ function logit(q: Float32Array, keys: Float32Array, scale: number, cap: number):
   return [cap * t, 1 - t * t];
 }
 /** 1 + zᵀK z / 2 of each of m queries q `[m, d]` with covariance K `[d, d]`, z = `by` q. */
-function spreads(q: Float32Array, covariance: Float32Array, d: number, multiply: (...of: [Float32Array, Float32Array, number, Float32Array]) => void): Float64Array {
+function spreads(
+  q: Float32Array,
+  covariance: Float32Array,
+  d: number,
+  multiply: (...of: [Float32Array, Float32Array, number, Float32Array]) => void,
+): Float64Array {
   const m = q.length / d,
     mixed = new Float32Array(m * d);
   multiply(q, covariance, d, mixed);
@@ -260,7 +268,8 @@ fn run(index: u32) {
         const at = g * W + 1 + part * size,
           own = q.data.subarray(g * rows * d, (g + 1) * rows * d),
           first = at + 1 + 2 * d + cross * d * d,
-          squares = spread && s.data[at] > 0 ? spreads(own, s.data.subarray(first, first + d * d), d, multiply) : undefined;
+          squares =
+            spread && s.data[at] > 0 ? spreads(own, s.data.subarray(first, first + d * d), d, multiply) : undefined;
         for (let i = 0; i < rows; i++) {
           const age = p.data[i % m] - (part + 0.5) * s.data[g * W],
             to = (g * rows + i) * stretches + part;
@@ -322,8 +331,7 @@ fn run(index: u32) {
           const [, slope] = logit(own.subarray(i * d, (i + 1) * d), s.data.subarray(at + 1, at + 1 + d), scale, cap),
             by = part_ / (1 + Math.max(0, 0.5 * (squares?.[i] ?? 0) * (slope * scale) ** 2)),
             to = (g * rows + i) * d;
-          for (let c = 0; c < d; c++)
-            out[to + c] += by * (s.data[at + 1 + d + c] + turned[i * d + c] * slope * scale);
+          for (let c = 0; c < d; c++) out[to + c] += by * (s.data[at + 1 + d + c] + turned[i * d + c] * slope * scale);
         }
       }
   },

@@ -10,7 +10,7 @@ interface Kept {
 /** Positions that a stretch is wide at first. */
 const NARROWEST = 64;
 
-/** Returns how many positions each of some stretches is wide where they cover so many: a power of 2. */
+/** Returns how many positions each of some stretches is wide where they cover a text of this length: a power of 2. */
 const widthOf = (length: number, stretches: number): number =>
   NARROWEST * 2 ** Math.max(0, Math.ceil(Math.log2(length / (stretches * NARROWEST))));
 

@@ -14,7 +14,7 @@ const meanOf = (of: readonly Left[], what: 'key' | 'value'): number[] => {
   return of[0][what].map((_, c) => of.reduce((sum, slot) => sum + slot.count * slot[what][c], 0) / n);
 };
 
-/** Mass and value that slots which left add to the attention of a query, by stretches of so many positions. */
+/** Mass and value that slots which left add to the attention of a query, by stretches of `width` positions. */
 export function momentsOracle(
   left: readonly Left[],
   query: { readonly z: readonly number[]; readonly position: number },
@@ -24,7 +24,13 @@ export function momentsOracle(
     spread,
     cap,
     window,
-  }: { readonly width: number; readonly cross: boolean; readonly spread: boolean; readonly cap?: number; readonly window?: number },
+  }: {
+    readonly width: number;
+    readonly cross: boolean;
+    readonly spread: boolean;
+    readonly cap?: number;
+    readonly window?: number;
+  },
 ): { readonly mass: number; readonly value: readonly number[] } {
   const stretches = new Map<number, Left[]>(),
     { z, position } = query;
@@ -44,7 +50,12 @@ export function momentsOracle(
     let quadratic = 0;
     const turned = v.map(() => 0);
     for (const { count, key, value } of own) {
-      const along = slope * dot(z, key.map((y, c) => y - k[c]));
+      const along =
+        slope *
+        dot(
+          z,
+          key.map((y, c) => y - k[c]),
+        );
       if (spread) quadratic += (count / n) * along ** 2;
       if (cross) value.forEach((y, c) => (turned[c] += (count / n) * along * (y - v[c])));
     }

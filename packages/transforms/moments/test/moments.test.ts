@@ -101,7 +101,10 @@ test('two events agree with MomentKV in float64, and record only', () => {
             id === spec.id
               ? (folded ?? zeros)
               : id === 'positions'
-                ? ops.from({ data: Uint32Array.from({ length: G * n }, (_, i) => (i % n) * apart), shape: [G, n] }, 'u32')
+                ? ops.from(
+                    { data: Uint32Array.from({ length: G * n }, (_, i) => (i % n) * apart), shape: [G, n] },
+                    'u32',
+                  )
                 : id === 'biases'
                   ? ops.from({ data: b, shape: [G, n] })
                   : ops.from({ data: id === 'keys' ? k : v, shape: [G, n, d] });
@@ -114,10 +117,7 @@ test('two events agree with MomentKV in float64, and record only', () => {
           folded = fold
             .run({
               ...{ at: layer.at, ops, draft: emptyDraft(layer, ops), read: read as never },
-              kept: ops.select(
-                ops.from({ data: marks, shape: [G, n] }),
-                ops.from({ data: counts, shape: [G, 1] }),
-              ),
+              kept: ops.select(ops.from({ data: marks, shape: [G, n] }), ops.from({ data: counts, shape: [G, 1] })),
             })
             .get(spec.id)!;
         }
@@ -126,7 +126,10 @@ test('two events agree with MomentKV in float64, and record only', () => {
           { at: at(lengths[1] + m), ops, read },
           {
             queries: ops.from({ data: q, shape: [H, m, d] }),
-            positions: ops.from({ data: Uint32Array.from({ length: m }, (_, i) => lengths[1] + i), shape: [1, m] }, 'u32'),
+            positions: ops.from(
+              { data: Uint32Array.from({ length: m }, (_, i) => lengths[1] + i), shape: [1, m] },
+              'u32',
+            ),
           },
         );
       };
@@ -151,11 +154,15 @@ test('two events agree with MomentKV in float64, and record only', () => {
           );
         for (let i = 0; i < m; i++) {
           const z = [...q.subarray((h * m + i) * d, (h * m + i + 1) * d)].map((x) => x / Math.sqrt(d)),
-            want = momentsOracle(left, { z, position: lengths[1] + i }, {
-              ...{ width: wide, cross, spread },
-              ...(cap !== undefined && { cap }),
-              ...(window !== undefined && { window }),
-            });
+            want = momentsOracle(
+              left,
+              { z, position: lengths[1] + i },
+              {
+                ...{ width: wide, cross, spread },
+                ...(cap !== undefined && { cap }),
+                ...(window !== undefined && { window }),
+              },
+            );
           if (want.mass === 0) expect(masses[h * m + i]).toBeLessThan(-1e29);
           else {
             expect(Math.abs(masses[h * m + i] - Math.log(want.mass))).toBeLessThan(1e-4);
