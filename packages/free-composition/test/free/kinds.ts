@@ -110,8 +110,9 @@ const KIND: Readonly<Record<Exclude<Atom['at'], 'event'>, string>> = {
   view: 'hiding',
   freeze: 'freezing',
   compact: 'merging',
-  evict: 'folding',
-  attend: 'attending',
+  // what folds slots at their positions stands with nothing that moves them
+  evict: 'merging',
+  attend: 'merging',
   cadence: 'cadence',
   wrapSelect: 'sharing',
   protect: 'protecting',

@@ -111,19 +111,16 @@ export async function event(
   );
   const drafts = runEvent(compiled, layers, ops),
     { kept, levels, budgets } = await readDecisions(backend, layers, drafts);
-  const folded = compiled.hooks('compact').flatMap((hook) =>
-    layers.flatMap(({ at, read }, l) =>
-      Object.values(
-        hook.run({
-          at,
-          ops,
-          draft: drafts[l],
-          kept: drafts[l].kept!,
+  const hooks = [...compiled.hooks('compact'), ...compiled.hooks('evict')],
+    folded = hooks.flatMap((hook) =>
+      layers.flatMap(({ at, read }, l) => {
+        const made = hook.run({
+          ...{ at, ops, draft: drafts[l], kept: drafts[l].kept! },
           read: <V>(signal: AnySignal) => read(signal) as V,
-        }),
-      ),
-    ),
-  );
+        });
+        return made instanceof Map ? [...made.values()] : Object.values(made);
+      }),
+    );
   const masks = drafts
     .flatMap(
       ({ forced, banned }, l) =>
