@@ -8,7 +8,10 @@ export const root = resolve(import.meta.dirname, '../..');
 /** Environment of child processes: the workspace's tools come first, and telemetry is off. */
 export const env = {
   ...process.env,
-  PATH: [join(root, 'node_modules/.bin'), join(root, 'tools/node_modules/.bin'), process.env.PATH].join(delimiter),
+  PATH: ['tools/turbo', 'node_modules/.bin', 'tools/node_modules/.bin']
+    .map((folder) => join(root, folder))
+    .concat(process.env.PATH ?? '')
+    .join(delimiter),
   TURBO_TELEMETRY_DISABLED: '1',
   TURBO_NO_UPDATE_NOTIFIER: '1',
   DO_NOT_TRACK: '1',

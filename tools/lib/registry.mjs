@@ -35,7 +35,8 @@ export async function startRegistry(folder, { others = false } = {}) {
   const server = await runServer({
     self_path: folder,
     storage: join(folder, 'storage'),
-    auth: { htpasswd: { file: join(folder, 'htpasswd') } },
+    // every request brings the password; at the default of 10 rounds, checking it is most of what the registry does
+    auth: { htpasswd: { file: join(folder, 'htpasswd'), rounds: 4 } },
     // by default, after two failed requests (a busy machine), nothing is requested for five minutes
     uplinks:
       upstream === undefined
