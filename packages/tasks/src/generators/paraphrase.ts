@@ -66,8 +66,8 @@ const TEMPLATES = [
 ];
 
 /**
- * Draws a fact and a question that share no content word: whoever looks for the question's words in a text does not find
- * the fact. They share `the`, `for` and the like, and the sign before the value.
+ * Draws a fact and a question that share no content word, so that a search for the question's words does not find the
+ * fact. They share `the`, `for` and the like, and the sign before the value.
  * @param absentFrom a text in which the value must not occur
  */
 export function paraphrasedFact(draw: Random, absentFrom: string): ParaphrasedFact {
