@@ -1,8 +1,9 @@
 // npm run -s study -- agents/report results.json RESULTS.jsonl [LLAMA.jsonl]
 // What run.mjs and llama-cpp.mjs wrote, as JSON in this folder and as tables on stdout.
 import { writeFileSync } from 'node:fs';
-import { bonferroni, mcnemar, pairedTest, wilson } from '@kv/tasks';
+import { bonferroni, mcnemar, pairedTest } from '@kv/tasks';
 import { linesOf } from '../lib/prompts-by-workers.mjs';
+import { mean, percent, print, share } from '../lib/tables.mjs';
 import { POLICIES, SHARES } from './cells.mjs';
 
 const [out, file, llamaFile] = process.argv.slice(2),
@@ -11,17 +12,6 @@ const [out, file, llamaFile] = process.argv.slice(2),
   llama = llamaFile ? byTrace(llamaFile) : [],
   KINDS = ['credential', 'order', 'instruction'];
 
-const percent = (x) => (100 * x).toFixed(0);
-function share(list) {
-  const hits = list.filter(Boolean).length,
-    { low, high } = wilson(hits, list.length);
-  return list.length === 0 ? '' : `${hits} of ${list.length} (${percent(low)}-${percent(high)} %)`;
-}
-const mean = (list) => list.reduce((sum, x) => sum + x, 0) / list.length;
-function print(head, rows) {
-  console.log([head, head.map(() => '---'), ...rows].map((row) => `| ${row.join(' | ')} |`).join('\n'));
-  console.log();
-}
 const cellOf = (trace, name, at) => trace.cells.find((cell) => cell.name === name && cell.share === at);
 const rightOf = (cell, kind) => cell.answers.filter((one) => kind === undefined || one.kind === kind);
 const row = (cells, kind) => share(cells.flatMap((cell) => rightOf(cell, kind)).map(({ right }) => right));

@@ -7,6 +7,8 @@ import { parsePolicy } from '@kv/policies';
 import { AGENT_CALL, agentTrace, saysFact } from '@kv/tasks';
 import { commandLine } from '../../bench/lib/command-line.mjs';
 import { byWorkers, linesOf, using } from '../lib/prompts-by-workers.mjs';
+import { argMax } from '../lib/reading.mjs';
+import { mean } from '../lib/tables.mjs';
 import { ANSWER, BLOCK, CALL, POLICIES, positionsOf, probesOf, SHARES, traceOf, turnsOf } from './cells.mjs';
 
 const { path: results, ...options } = commandLine(
@@ -24,12 +26,6 @@ async function greedy(sequence, maxNewTokens) {
   }
   return { text, tokens };
 }
-function argMax(row) {
-  let best = 0;
-  for (let at = 1; at < row.length; at++) if (row[at] > row[best]) best = at;
-  return best;
-}
-
 /** What is asked of a trace: at which turn's beginning, in which ids. */
 function askedOf(encode, trace) {
   const plain = (text) => encode(text, { special: false }).ids,
@@ -99,7 +95,6 @@ async function cell(model, { parts, asked, calls }, { policy, slots }) {
     };
   });
 }
-const mean = (list) => list.reduce((sum, x) => sum + x, 0) / list.length;
 
 async function runTrace(model, { i }) {
   const started = performance.now(),

@@ -18,7 +18,6 @@ export const POLICIES = [
   'outstandingSentences',
   'taFast',
 ];
-export const FORMS = ['number', 'code'];
 /** Tokens of a document, and of the prose after it that is read for the loss. */
 export const TOKENS = 1024,
   AFTER = 16;
@@ -27,9 +26,3 @@ export const TOKENS = 1024,
 export const seedOf = (set, form, i) => `equal-bytes/${set}/${form}/${i}`;
 /** Ten depths in turn, from 5 % to 95 % of the document. */
 export const depthOf = (i) => (((i % 10) + 0.5) / 10) * (TOKENS / (TOKENS + AFTER));
-const QUESTIONS = {
-  number: (key) => `\nQuestion: What is the special magic ${key} number?\nAnswer: The special magic ${key} number is:`,
-  code: (key) => `\n\nQuestion: What is the ${key} code?\nAnswer: According to the text, "The ${key} code is:`,
-};
-/** The question and the beginning of its answer, as RULER asks. */
-export const questionOf = (form, key) => QUESTIONS[form](key);

@@ -7,7 +7,9 @@ import { parsePolicy } from '@kv/policies';
 import { heldOutBook, needle, sentencesOf } from '@kv/tasks';
 import { commandLine } from '../../bench/lib/command-line.mjs';
 import { byWorkers, linesOf, using } from '../lib/prompts-by-workers.mjs';
-import { AFTER, ARMS, depthOf, FORMS, POLICIES, questionOf, seedOf, TIMES, TOKENS, WHOLE } from './arms.mjs';
+import { FORMS, questionOf } from '../lib/facts.mjs';
+import { askedIds, gives, likely, loss, read, round } from '../lib/reading.mjs';
+import { AFTER, ARMS, depthOf, POLICIES, seedOf, TIMES, TOKENS, WHOLE } from './arms.mjs';
 
 const { path: results, ...options } = commandLine(
   { model: undefined, set: 'confirm', prompts: 100, workers: 2, until: '23:59' },
@@ -20,69 +22,15 @@ function promptOf(encode, sentences, form, i) {
       ...{ encode, sentences, form, tokens: TOKENS + AFTER + encode('', { special: false }).ids.length },
       ...{ depth: depthOf(i), seed: seedOf(options.set, form, i) },
     }),
-    question = questionOf(form, key),
-    plain = (text) => encode(text, { special: false }).ids,
-    asked = plain(question),
-    answered = plain(`${question} ${value}`);
-  // the last token of a question could merge with its answer
-  const same = asked.findIndex((id, at) => id !== answered[at]),
-    from = same < 0 ? asked.length : same;
+    asked = askedIds(encode, questionOf(form, key), ` ${value}`);
   return {
     document: documentIds.slice(0, TOKENS),
     after: documentIds.slice(TOKENS, TOKENS + AFTER),
-    question: answered.slice(0, from - 1),
-    answer: answered.slice(from - 1), // the last token that the question gives, then the value
+    ...asked,
     held: valueTokens.filter((p) => p < TOKENS),
     value,
   };
 }
-
-function argMax(row) {
-  let best = 0;
-  for (let at = 1; at < row.length; at++) if (row[at] > row[best]) best = at;
-  return best;
-}
-/** Feeds ids and returns the logits that follow each of the last `rows`. */
-async function read(sequence, ids, rows) {
-  await sequence.append(ids, { rows });
-  return sequence.logits();
-}
-/** Whether greedy decoding after `question` and the first id of `answer` gives the rest of it. */
-async function gives(sequence, question, answer) {
-  const rows = await read(sequence, [...question, ...answer], answer.length);
-  return answer.slice(1).every((id, at) => argMax(rows[at]) === id);
-}
-/** Returns the logarithm of the sum of all exponentials. */
-function logSum(row) {
-  let top = -Infinity,
-    sum = 0;
-  for (let k = 0; k < row.length; k++) if (row[k] > top) top = row[k];
-  for (let k = 0; k < row.length; k++) sum += Math.exp(row[k] - top);
-  return top + Math.log(sum);
-}
-/** Returns the reference for `loss`: of each row the tokens likelier than e^-20, and ln p of each. */
-const likely = (rows) =>
-  rows.map((row) => {
-    const total = logSum(row),
-      tokens = [...row.keys()].filter((k) => row[k] - total > -20);
-    return { tokens, logs: tokens.map((k) => row[k] - total) };
-  });
-/** Mean KL of the next token from the reference's, in nats, and mean -ln p of the token that comes. */
-async function loss(sequence, ids, reference) {
-  const rows = await read(sequence, ids, ids.length),
-    last = ids.length - 1;
-  let kl = 0,
-    nll = 0;
-  for (let at = 0; at < last; at++) {
-    const row = rows[at],
-      total = logSum(row),
-      { tokens, logs } = reference[at];
-    for (let k = 0; k < tokens.length; k++) kl += Math.exp(logs[k]) * (logs[k] - row[tokens[k]] + total);
-    nll += total - row[ids[at + 1]];
-  }
-  return { kl: kl / last, nll: nll / last };
-}
-const round = (x) => Number(x.toFixed(5));
 
 /** Asks one cache of the document: the question after the event, the prose that follows, the question before it. */
 async function asked(document, questioned, prompt, reference, evict) {
@@ -93,13 +41,13 @@ async function asked(document, questioned, prompt, reference, evict) {
       slots = rows.reduce((sum, row) => sum + row.length, 0) / rows.length,
       sets = rows.map((row) => new Set(row)),
       held = sets.filter((set) => prompt.held.every((p) => set.has(p))).length / rows.length,
-      hit = await using(copy.fork(), (one) => gives(one, prompt.question, prompt.answer)),
+      hit = await using(copy.fork(), (one) => gives(one, prompt)),
       { kl, nll } = await loss(copy, prompt.after, reference);
     return { after: hit, held: round(held), slots: round(slots), bytes: liveBytes, kl: round(kl), nll: round(nll) };
   });
   const inside = await using(questioned.fork(), async (copy) => {
     await evict(copy);
-    return gives(copy, [], prompt.answer);
+    return gives(copy, { question: [], answer: prompt.answer });
   });
   return { inside, ...after };
 }

@@ -1,8 +1,8 @@
 export { answerRules, namesValue } from './answer-rules.ts';
 export type { AnswerRule } from './answer-rules.ts';
 export { exactMatch, NEEDLE_NEW_TOKENS, NEEDLE_STOP } from './exact-match.ts';
-export { HELD_OUT_KEYS } from './forms.ts';
-export type { QuestionStyle, NeedleForm } from './forms.ts';
+export { drawFacts, HELD_OUT_KEYS } from './forms.ts';
+export type { Fact, QuestionStyle, NeedleForm } from './forms.ts';
 export { buildHaystack } from './haystack.ts';
 export type { Encode, HiddenStatement } from './haystack.ts';
 export { heldOutBook } from './held-out-book.ts';
@@ -30,3 +30,5 @@ export { AGENT_CALL, agentDomains, agentTrace, saysFact } from './generators/age
 export type { AgentFact, AgentTrace, AgentTraceOptions, AgentTurn } from './generators/agents/trace.ts';
 export type { AgentDomain } from './generators/agents/domains.ts';
 export type { AgentFactKind } from './generators/agents/facts.ts';
+export { paraphrasedFact } from './generators/paraphrase.ts';
+export type { ParaphrasedFact } from './generators/paraphrase.ts';
