@@ -16,6 +16,7 @@ export { dotWith } from './tensor/dot-with.ts';
 export { gram, inverse, quadratic } from './tensor/matrices.ts';
 export { turn, rotateKernel, rotateVectors } from './piece/rotate.ts';
 export { windowSignal } from './host/host-signals.ts';
+export { repeating } from './text/repeating.ts';
 export { mulberry } from './tensor/random.ts';
 export { range } from './tensor/range.ts';
 export { placeInUnit } from './tensor/place-in-unit.ts';
