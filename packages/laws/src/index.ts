@@ -24,7 +24,7 @@ export type { KernelInputs, KernelOptions, KernelSize } from './kernel.ts';
 export { claim, each, law, suite } from './law.ts';
 export type { Claim, Claims, Law, LawOptions, Suite } from './law.ts';
 export { refitLaws, refitting } from './refit.ts';
-export type { AnyRefit, RefitOptions } from './refit.ts';
+export type { AnyRefit, RefitOptions, RefitReference } from './refit.ts';
 export { permute, scene, sceneSpecs } from './scene.ts';
 export type { Layer, Scene, SceneOptions, SceneSpec } from './scene.ts';
 export { schedule, scheduleLaws } from './schedule.ts';

@@ -1,5 +1,6 @@
-import { biases, count, flag, keys, number, onCompact, positions, queries, values } from '@kv/core';
-import type { LayerContext, Ops, Tensor } from '@kv/core';
+import { biases, count, flag, keys, number, onCompact, oneOf, positions, queries, rope, values } from '@kv/core';
+import { range, turnAhead } from '@kv/core/shared';
+import type { LayerContext, Ops, Rope, Tensor } from '@kv/core';
 import { dualEquations, intoSlots, referenceLogits, solved, spread, UNSEEN } from './kernels.ts';
 
 /** What the reference queries see of all slots and of the kept ones. */
@@ -63,6 +64,19 @@ function exponentials(
   return { all: ops.exp(ops.sub(logits, top)), sink: own ? ops.exp(ops.sub(own, top)) : 0 };
 }
 
+/** Returns the reference queries and the position of the first: the last ones, or, where rotation is read, these turned ahead. */
+function placed({ ops, at, queries: q, rope: model }: Placing): { readonly queries: Tensor; readonly first: number } {
+  return model
+    ? { queries: turnAhead(ops, q, model, at.length), first: at.length }
+    : { queries: q, first: at.length - q.shape[1] };
+}
+interface Placing {
+  readonly ops: Ops;
+  readonly at: LayerContext;
+  readonly queries: Tensor;
+  readonly rope?: Rope | undefined;
+}
+
 /**
  * Attention Matching: gives each kept slot a bias, so that the kept slots have the mass of all on reference queries, and a
  * value, so that attention over them answers as attention over all did.
@@ -81,21 +95,31 @@ export const fit = onCompact(
     source: 'Zweiger et al. 2026, arXiv:2602.16284',
     says: 'Refits mass and values of kept slots so that they answer as all slots did.',
     options: {
-      queries: count(32, 'queries', 'Last queries that the fit matches.'),
+      queries: count(32, 'queries', 'Queries that the fit matches.'),
+      from: oneOf(
+        ['window', 'future'],
+        'window',
+        "Which ones: the last ones, or these at the answer's positions.",
+      ),
       ridge: number(0.1, 'What a change costs, in mean squared weights of the queries.', { above: 0 }),
       bound: number(3, 'Largest bias that an event gives or takes, in nats.', { least: 0, most: 20 }),
       mass: flag(true, 'Whether slots get biases.'),
       values: flag(true, 'Whether values are refitted.'),
     },
-    needs: ({ queries: w }) => [keys, values, positions, biases, queries(w)],
+    needs: ({ queries: w, from }) =>
+      from === 'future'
+        ? [keys, values, positions, biases, queries(w), rope]
+        : [keys, values, positions, biases, queries(w)],
     biases: ({ mass }) => mass,
   },
   (ctx, { ridge, bound, mass, values: refits }) => {
-    const { ops, at, keys: k, values: v, positions: p, biases: before, queries: q, kept } = ctx,
+    const { ops, at, keys: k, values: v, positions: p, biases: before, kept } = ctx,
+      { queries: q, first } = placed(ctx),
       [, w = 1, d = 1] = q.shape,
       G = k.shape[0],
+      t = ops.from({ data: range(first, w), shape: [1, w] }, 'u32'),
       { scale = 1 / Math.sqrt(d), softcap: cap = 0, window = 0 } = at;
-    const logits = ops.kernel(referenceLogits, { q, k, p, b: before }, { scale, cap, window, first: at.length - w });
+    const logits = ops.kernel(referenceLogits, { q, t, k, p, b: before }, { scale, cap, window });
     const { all, sink } = exponentials(ctx, logits);
     /** Weights from exponentials. */
     const weights = (e: Tensor): Tensor => ops.div(e, ops.max(ops.add(ops.sum(e), sink), 1e-30));

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import type { Rope } from '@kv/core';
 import { compile, emptyDraft, traceOps } from '@kv/core/engine';
 import { mulberry } from '@kv/core/shared';
 import { cpu, readCpu } from '@kv/cpu';
@@ -10,7 +11,7 @@ import { dualEquations, fit, intoSlots, referenceLogits, solved, spread } from '
 const numbers = (count: number, by: number): Float32Array =>
   Float32Array.from({ length: count }, (_, i) => Math.sin(i * by));
 const params: Readonly<Record<string, Readonly<Record<string, number>>>> = {
-  [referenceLogits.id]: { scale: 0.5, cap: 4, window: 3, first: 2 },
+  [referenceLogits.id]: { scale: 0.5, cap: 4, window: 3 },
   [solved.id]: { ridge: 0.01 },
 };
 /** Two queries of each row's KV head, and equations that can be solved. */
@@ -24,6 +25,7 @@ const make = ({ rows, slots, lengths }: { rows: number; slots: number; lengths?:
   }
   return {
     q: { data: numbers(rows * m * 2, 5), shape: [rows, m, 2] },
+    t: { data: Uint32Array.of(2, 3), shape: [1, m] },
     k: { data: numbers(rows * slots * 2, 7), shape: [rows, slots, 2], lengths },
     p: { data: Uint32Array.from({ length: rows * slots }, (_, i) => i % slots), shape: [rows, slots], lengths },
     b: { data: numbers(rows * slots, 2), shape: [rows, slots], lengths },
@@ -55,6 +57,34 @@ describe.each([
   fit({ queries: 6, values: false, bound: 0.5 }),
   fit({ queries: 3, mass: false }),
 ])('$label', (piece) => each(refitLaws(piece, { runs: 100 }), test));
+
+/** Rotary frequencies of channels: those of the scenes of @kv/laws. */
+const frequency = (i: number, half: number): number => 10 ** (-i / half);
+/** Turns queries `[H w, d]` by `positions` positions, pair by pair, in float64. */
+function turnedBy(q: Float32Array, d: number, positions: number): Float32Array {
+  const half = Math.floor(d / 2),
+    to = q.slice();
+  for (let row = 0; row < q.length; row += d)
+    for (let c = 0; c < half; c++) {
+      const angle = positions * frequency(c, half),
+        [a, b] = [q[row + c], q[row + c + half]];
+      to[row + c] = a * Math.cos(angle) - b * Math.sin(angle);
+      to[row + c + half] = a * Math.sin(angle) + b * Math.cos(angle);
+    }
+  return to;
+}
+describe("queries at the answer's positions", () =>
+  each(
+    refitLaws(fit({ queries: 4, from: 'future' }), {
+      runs: 80,
+      at: ({ slots }) => (slots % 2 === 0 ? { window: 7 } : {}),
+      reference(last, { headDim: d, queryHeads: H, length }) {
+        const w = last.length / (d * H);
+        return { queries: turnedBy(last, d, w), positions: Array.from({ length: w }, (_, i) => length + i) };
+      },
+    }),
+    test,
+  ));
 describe('under a soft cap, a window and sinks', () =>
   each(
     refitLaws(fit({ queries: 5 }), {
@@ -84,14 +114,17 @@ const cases = fc.record({
   d: fc.integer({ min: 1, max: 4 }),
   ridge: fc.constantFrom(0.01, 0.3),
   sinks: fc.boolean(),
+  from: fc.constantFrom('window', 'future'),
 });
 test('agrees with Attention Matching in float64, and records only', () => {
   fc.assert(
-    fc.property(cases, ({ seed, G, group, w, n, d, ridge, sinks }) => {
+    fc.property(cases, ({ seed, G, group, w, n, d, ridge, sinks, from }) => {
       const draw = mulberry(seed),
         numbers = (count: number): Float32Array => Float32Array.from({ length: count }, () => 4 * draw() - 2),
         H = G * group,
-        [q, k, v, b] = [numbers(H * w * d), numbers(G * n * d), numbers(G * n * d), numbers(G * n)],
+        [last, k, v, b] = [numbers(H * w * d), numbers(G * n * d), numbers(G * n * d), numbers(G * n)],
+        q = from === 'window' ? last : turnedBy(last, d, w),
+        half = Math.floor(d / 2),
         own = numbers(H),
         kept = Array.from({ length: G }, () => [
           0,
@@ -112,18 +145,28 @@ test('agrees with Attention Matching in float64, and records only', () => {
           ...{ slots: n, aligned: true, budget: n, selectRows: G },
           ...(sinks && { learnedSinks: own }),
         },
-        arrays: Record<string, Float32Array> = { keys: k, values: v, biases: b };
+        arrays: Record<string, Float32Array> = { keys: k, values: v, biases: b },
+        angles = (of: (x: number) => number, at: Uint32Array): Float32Array =>
+          Float32Array.from({ length: at.length * half }, (_, i) =>
+            of(at[Math.floor(i / half)] * frequency(i % half, half)),
+          ),
+        model: Rope = {
+          rotary: 2 * half,
+          angles: (at) => ({ cos: angles(Math.cos, at), sin: angles(Math.sin, at) }),
+        };
       const run = (ops: typeof cpu.ops) => {
         const read = ({ id }: { readonly id: string }) =>
             id === 'queries'
-              ? ops.from({ data: q, shape: [H, w, d] })
-              : id === 'positions'
+              ? ops.from({ data: last, shape: [H, w, d] })
+              : id === 'rope'
+                ? model
+                : id === 'positions'
                 ? ops.from({ data: Uint32Array.from({ length: G * n }, (_, i) => i % n), shape: [G, n] }, 'u32')
                 : ops.from({ data: arrays[id], shape: id === 'biases' ? [G, n] : [G, n, d] }),
           marks = Float32Array.from({ length: G * n }, (_, i) => Number(kept[Math.floor(i / n)].includes(i % n))),
           layer = { at, budgets: kept.map(({ length }) => length), read },
           budgets = ops.from({ data: Float32Array.from(kept, ({ length }) => length), shape: [G, 1] });
-        return compile(fit({ queries: w, ridge }))
+        return compile(fit({ queries: w, from, ridge }))
           .hooks('compact')[0]
           .run({
             ...{ at, ops, draft: emptyDraft(layer, ops), read: read as never },
