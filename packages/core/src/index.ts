@@ -140,6 +140,7 @@ export type {
   Embeddings,
   FoldedQueryRange,
   SignalProvider,
+  PlacedQueries,
   ProviderEngine,
   Rope,
   Signal,

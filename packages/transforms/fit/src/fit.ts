@@ -1,6 +1,7 @@
 import { biases, count, flag, keys, number, onCompact, oneOf, positions, queries, rope, values } from '@kv/core';
 import { range, turnAhead } from '@kv/core/shared';
-import type { LayerContext, Ops, Rope, Tensor } from '@kv/core';
+import { repeatedQueries } from './repeated-queries.ts';
+import type { LayerContext, Ops, PlacedQueries, Rope, Tensor } from '@kv/core';
 import { dualEquations, intoSlots, referenceLogits, solved, spread, UNSEEN } from './kernels.ts';
 
 /** What the reference queries see of all slots and of the kept ones. */
@@ -64,24 +65,28 @@ function exponentials(
   return { all: ops.exp(ops.sub(logits, top)), sink: own ? ops.exp(ops.sub(own, top)) : 0 };
 }
 
-/** Returns the reference queries and the position of the first: the last ones, or, where rotation is read, these turned ahead. */
-function placed({ ops, at, queries: q, rope: model }: Placing): { readonly queries: Tensor; readonly first: number } {
-  return model
-    ? { queries: turnAhead(ops, q, model, at.length), first: at.length }
-    : { queries: q, first: at.length - q.shape[1] };
-}
-interface Placing {
+/** What a fit reads of queries: with the model's rotation, where the last ones are to be turned ahead. */
+interface Queries {
   readonly ops: Ops;
   readonly at: LayerContext;
-  readonly queries: Tensor;
+  readonly queries?: Tensor | undefined;
   readonly rope?: Rope | undefined;
+  readonly repeated?: PlacedQueries | undefined;
+}
+/** Returns the queries that are matched, and where they stand. */
+function matched({ ops, at: { length }, queries: last, rope: model, repeated }: Queries): PlacedQueries {
+  if (repeated) return repeated;
+  const w = last!.shape[1]; // without a repetition the last ones are read
+  return model
+    ? { queries: turnAhead(ops, last!, model, length), positions: range(length, w) }
+    : { queries: last!, positions: range(length - w, w) };
 }
 
 /**
  * Attention Matching: gives each kept slot a bias, so that the kept slots have the mass of all on reference queries, and a
  * value, so that attention over them answers as attention over all did.
  *
- * @remarks Zweiger et al. 2026 (Attention Matching, arXiv:2602.16284), its closed forms after any selection. With E = e^logit of the last `queries` queries of all heads of a group and y its row sums, over all slots:
+ * @remarks Zweiger et al. 2026 (Attention Matching, arXiv:2602.16284), its closed forms after any selection. With E = e^logit of `queries` queries of all heads of a group and y its row sums, over all slots:
  * B >= 0 minimises |E_S B - y|² over the kept slots S, beta = ln B joins their logits; with X the weights of S that B gives
  * and Y the outputs over all slots, C minimises |X C - Y|² and replaces V_S. Both are solved for the smallest change from
  * B = 1 and C = V_S, with a ridge: where all is kept nothing changes, and fewer queries than slots are no trouble. On the
@@ -97,9 +102,9 @@ export const fit = onCompact(
     options: {
       queries: count(32, 'queries', 'Queries that the fit matches.'),
       from: oneOf(
-        ['window', 'future'],
+        ['window', 'future', 'repeat'],
         'window',
-        "Which ones: the last ones, or these at the answer's positions.",
+        "Which ones: the last ones, these at the answer's positions, or some while the model repeats the context.",
       ),
       ridge: number(0.1, 'What a change costs, in mean squared weights of the queries.', { above: 0 }),
       bound: number(3, 'Largest bias that an event gives or takes, in nats.', { least: 0, most: 20 }),
@@ -107,17 +112,19 @@ export const fit = onCompact(
       values: flag(true, 'Whether values are refitted.'),
     },
     needs: ({ queries: w, from }) =>
-      from === 'future'
-        ? [keys, values, positions, biases, queries(w), rope]
-        : [keys, values, positions, biases, queries(w)],
+      from === 'repeat'
+        ? [keys, values, positions, biases, repeatedQueries(w)]
+        : from === 'future'
+          ? [keys, values, positions, biases, queries(w), rope]
+          : [keys, values, positions, biases, queries(w)],
     biases: ({ mass }) => mass,
   },
   (ctx, { ridge, bound, mass, values: refits }) => {
     const { ops, at, keys: k, values: v, positions: p, biases: before, kept } = ctx,
-      { queries: q, first } = placed(ctx),
+      { queries: q, positions: times } = matched(ctx),
       [, w = 1, d = 1] = q.shape,
       G = k.shape[0],
-      t = ops.from({ data: range(first, w), shape: [1, w] }, 'u32'),
+      t = ops.from({ data: times, shape: [1, w] }, 'u32'),
       { scale = 1 / Math.sqrt(d), softcap: cap = 0, window = 0 } = at;
     const logits = ops.kernel(referenceLogits, { q, t, k, p, b: before }, { scale, cap, window });
     const { all, sink } = exponentials(ctx, logits);

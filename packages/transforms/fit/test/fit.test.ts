@@ -1,12 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { Rope } from '@kv/core';
+import type { LayerContext, PlacedQueries, Rope } from '@kv/core';
 import { compile, emptyDraft, traceOps } from '@kv/core/engine';
-import { mulberry } from '@kv/core/shared';
+import { mulberry, range } from '@kv/core/shared';
 import { cpu, readCpu } from '@kv/cpu';
 import { each, kernelLaws, refitLaws } from '@kv/laws';
+import type { RefitReference } from '@kv/laws';
 import { fitOracle } from './fit.oracle.ts';
-import { dualEquations, fit, intoSlots, referenceLogits, solved, spread } from '../src/index.ts';
+import { dualEquations, fit, intoSlots, referenceLogits, repeatedQueries, solved, spread } from '../src/index.ts';
 
 const numbers = (count: number, by: number): Float32Array =>
   Float32Array.from({ length: count }, (_, i) => Math.sin(i * by));
@@ -85,6 +86,53 @@ describe("queries at the answer's positions", () =>
     }),
     test,
   ));
+/** Queries of a model that repeats a random layer's context, `[H, w, d]`, after an instruction of 3 tokens. */
+const repeated = ({ queryHeads: H, headDim: d, length: n }: LayerContext, seed: number, w: number): RefitReference => {
+  const draw = mulberry(seed);
+  return {
+    queries: Float32Array.from({ length: H * w * d }, () => 4 * draw() - 2),
+    positions: Array.from({ length: w }, (_, i) => n + 3 + i),
+  };
+};
+describe('queries while the model repeats the context', () =>
+  each(
+    refitLaws(fit({ queries: 4, from: 'repeat' }), {
+      runs: 60,
+      at: ({ slots }) => (slots % 2 === 0 ? { window: 9 } : {}),
+      signals(signal, { at, seed }, ops) {
+        if (signal.id !== 'queries.repeated') return undefined;
+        const { queries, positions } = repeated(at, seed, 4);
+        return {
+          queries: ops.from({ data: queries, shape: [at.queryHeads, 4, at.headDim] }),
+          positions: Uint32Array.from(positions),
+        } satisfies PlacedQueries;
+      },
+      reference: (_, at, { at: own, seed }) => repeated({ ...at, length: own.length }, seed, 4),
+    }),
+    test,
+  ));
+test.each(['mass', 'output'] as const)('the law of the %s tells other queries from its own', (law) =>
+  expect(async () =>
+    refitLaws(fit({ queries: 3 }), { reference: (last, at) => repeated(at, last.length, 3) })[law](),
+  ).rejects.toThrow(law),
+);
+test('the repetition is read once, and its queries are taken evenly over it', async () => {
+  const asked: unknown[] = [];
+  for (const w of [4, 30])
+    await repeatedQueries(w).provide!(
+      {
+        ids: Array.from({ length: 10 }, (_, i) => i),
+        encode: () => [90, 91, 92],
+        queriesOf: async (...all: unknown[]) => asked.push(all),
+      } as never,
+      2,
+    );
+  const ids = [90, 91, 92, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
+  expect(asked).toEqual([
+    [ids, [4, 7, 9, 12], 2],
+    [ids, [3, 4, 5, 6, 7, 8, 9, 10, 11, 12], 2],
+  ]);
+});
 describe('under a soft cap, a window and sinks', () =>
   each(
     refitLaws(fit({ queries: 5 }), {
@@ -114,7 +162,7 @@ const cases = fc.record({
   d: fc.integer({ min: 1, max: 4 }),
   ridge: fc.constantFrom(0.01, 0.3),
   sinks: fc.boolean(),
-  from: fc.constantFrom('window', 'future'),
+  from: fc.constantFrom('window', 'future', 'repeat'),
 });
 test('agrees with Attention Matching in float64, and records only', () => {
   fc.assert(
@@ -123,7 +171,7 @@ test('agrees with Attention Matching in float64, and records only', () => {
         numbers = (count: number): Float32Array => Float32Array.from({ length: count }, () => 4 * draw() - 2),
         H = G * group,
         [last, k, v, b] = [numbers(H * w * d), numbers(G * n * d), numbers(G * n * d), numbers(G * n)],
-        q = from === 'window' ? last : turnedBy(last, d, w),
+        q = from === 'future' ? turnedBy(last, d, w) : last,
         half = Math.floor(d / 2),
         own = numbers(H),
         kept = Array.from({ length: G }, () => [
@@ -160,9 +208,11 @@ test('agrees with Attention Matching in float64, and records only', () => {
               ? ops.from({ data: last, shape: [H, w, d] })
               : id === 'rope'
                 ? model
-                : id === 'positions'
-                ? ops.from({ data: Uint32Array.from({ length: G * n }, (_, i) => i % n), shape: [G, n] }, 'u32')
-                : ops.from({ data: arrays[id], shape: id === 'biases' ? [G, n] : [G, n, d] }),
+                : id === 'queries.repeated'
+                  ? { queries: ops.from({ data: last, shape: [H, w, d] }), positions: range(n + w, w) }
+                  : id === 'positions'
+                    ? ops.from({ data: Uint32Array.from({ length: G * n }, (_, i) => i % n), shape: [G, n] }, 'u32')
+                    : ops.from({ data: arrays[id], shape: id === 'biases' ? [G, n] : [G, n, d] }),
           marks = Float32Array.from({ length: G * n }, (_, i) => Number(kept[Math.floor(i / n)].includes(i % n))),
           layer = { at, budgets: kept.map(({ length }) => length), read },
           budgets = ops.from({ data: Float32Array.from(kept, ({ length }) => length), shape: [G, 1] });
