@@ -155,7 +155,7 @@ export async function readEvents(
       recorded.map(({ draft }) => draft),
     ),
     read = performance.now(),
-    { kept, budgets, levels, notes } = decided;
+    { kept, budgets, levels, units, notes } = decided;
   await passed(decided, () => {
     for (const [i, { layer }] of recorded.entries()) layer.confirm(kept[i]);
   });
@@ -165,6 +165,7 @@ export async function readEvents(
     budgets,
     kept: recorded.map(({ layer }) => layer.cache.kept().map((row) => Uint32Array.from(row))),
     ...(levels && { levels: recorded.map(({ layer }) => layer.cache.levels()) }),
+    ...(units && { units }),
     notes,
   };
 }
