@@ -52,6 +52,28 @@ test('a text that stands several times is told of where it stands last', async (
   expect(stdout).toContain(`\nPosition ${last}, `);
   expect(stdout).not.toContain(`\nPosition ${first}, `);
 });
+test('a table says how much is held of each span that the policy cuts, and kv run --json the same', async () => {
+  const args = ['--policy', 'snapkv(window=4) | spans(at=10 20) | quota', '--budget', '12'],
+    { stdout } = await trace(...args),
+    json = await kv(['run', '--model', model, '--prompt', PROMPT, '--max-new-tokens', '3', '--json', ...args], { cwd }),
+    { spans } = JSON.parse(json.stdout) as {
+      spans: { positions: [number, number]; tokens: { fed: number; dropped: number }; share: number }[];
+    };
+  expect(spans.map(({ positions }) => positions)).toEqual([
+    [0, 10],
+    [10, 20],
+    [20, 42],
+    [42, 44],
+  ]);
+  const table = stdout.slice(stdout.indexOf('positions'));
+  for (const { positions, tokens, share } of spans)
+    expect(table).toMatch(
+      new RegExp(
+        `${positions[0]} to ${positions[1] - 1} +${tokens.fed} +${Math.round(100 * share)} % +${tokens.dropped} `,
+      ),
+    );
+  expect((await trace('--policy', 'streaming(sinks=2)', '--budget', '12')).stdout).not.toContain('positions');
+});
 test('kv run prints the same after its text', async () => {
   const args = ['--policy', 'streaming(sinks=2)', '--budget', '12', '--why', '5'],
     { stdout } = await kv(['run', '--model', model, '--prompt', PROMPT, '--max-new-tokens', '3', ...args], { cwd });

@@ -144,6 +144,7 @@ export type {
   Embeddings,
   FoldedQueryRange,
   SignalProvider,
+  PlacedQueries,
   ProviderEngine,
   Rope,
   Signal,

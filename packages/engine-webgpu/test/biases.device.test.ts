@@ -9,35 +9,34 @@ import { both, fixture, relative } from './sequences.ts';
 const gpuTest = await gpuTests();
 const ids = Array.from({ length: 90 }, (_, i) => (i * 37 + (i >> 3)) % 64);
 
-gpuTest(
-  'slots that a policy refits, and moments of those that left, attend, are saved, copied and joined as on the host',
-  (gpu) =>
+for (const text of inTurn(
+  [
+    'snapkv(window=6) | topK | fit(queries=8,ridge=0.03)',
+    'h2o(recent=4) | topK | fit(queries=5,ridge=0.03)',
+    'snapkv(window=6) | topK | fit(queries=6,from=future,ridge=0.03)',
+    'snapkv(window=6) | topK | fit(queries=6,from=repeat,ridge=0.03)',
+    'snapkv(window=6) | topK | moments(spread=true)',
+    'h2o(recent=4) | topK | moments | fit(queries=5,ridge=0.03)',
+  ],
+  2,
+))
+  gpuTest(`what ${text} refits or folds attends, is saved, copied and refitted again as on the host`, (gpu) =>
     both(gpu, fixture('llama'), async (host, device) => {
-      for (const text of inTurn(
-        [
-          'snapkv(window=6) | topK | fit(queries=8,ridge=0.03)',
-          'snapkv(window=6) | topK | moments(spread=true)',
-          'h2o(recent=4) | topK | fit(queries=5,ridge=0.03)',
-          'h2o(recent=4) | topK | moments | fit(queries=5,ridge=0.03)',
-        ],
-        2,
-      )) {
-        const policy = policyOf(text);
-        const run = async (model: Model) => {
-            const sequence = new Sequence(model);
-            await sequence.prefill(ids.slice(0, 60), { policy, budget: 16, block: 20 });
-            for (const id of ids.slice(60, 66)) await sequence.step(id, 3);
-            const loaded = await loadCache(model, await saveCache(sequence), { policy }),
-              copy = sequence.fork();
-            for (const each of [sequence, loaded, copy]) await each.append(ids.slice(70, 75), { rows: 2 });
-            const all = await Promise.all([sequence, loaded, copy].map((each) => each.logits())),
-              kept = sequence.kept();
-            for (const each of [sequence, loaded, copy]) each.destroy();
-            return { kept, all };
-          },
-          [got, want] = [await run(device), await run(host)];
-        expect(got.kept).toEqual(want.kept);
-        got.all.forEach((rows) => rows.forEach((row, r) => expect(relative(row, want.all[0][r])).toBeLessThan(5e-3)));
-      }
+      const policy = policyOf(text);
+      const run = async (model: Model) => {
+          const sequence = new Sequence(model);
+          await sequence.prefill(ids.slice(0, 36), { policy, budget: 16, block: 20 });
+          for (const id of ids.slice(36, 42)) await sequence.step(id, 3);
+          const loaded = await loadCache(model, await saveCache(sequence), { policy }),
+            copy = sequence.fork();
+          for (const each of [sequence, loaded, copy]) await each.append(ids.slice(70, 75), { rows: 2 });
+          const all = await Promise.all([sequence, loaded, copy].map((each) => each.logits())),
+            kept = sequence.kept();
+          for (const each of [sequence, loaded, copy]) each.destroy();
+          return { kept, all };
+        },
+        [got, want] = [await run(device), await run(host)];
+      expect(got.kept).toEqual(want.kept);
+      got.all.forEach((rows) => rows.forEach((row, r) => expect(relative(row, want.all[0][r])).toBeLessThan(5e-3)));
     }),
-);
+  );

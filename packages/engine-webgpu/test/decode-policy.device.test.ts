@@ -38,8 +38,10 @@ gpuTest('layers that are lazy, heads that stream and slots above a bar are the s
       'tova ∘ threshold(at=0.02,window=4) ∘ topK',
       'h2o(recent=2) ∘ fixedBudgets(shares=2/1) ∘ chunks(size=8) ∘ quota',
     ]) {
-      const options = { ids, policy: parsePolicy(text), budget: 16, maxNewTokens: 2 };
-      expect((await generate(device, options)).report.kept).toEqual((await generate(host, options)).report.kept);
+      const options = { ids, policy: parsePolicy(text), budget: 16, maxNewTokens: 2 },
+        [got, want] = [(await generate(device, options)).report, (await generate(host, options)).report];
+      expect([got.kept, got.spans]).toEqual([want.kept, want.spans]);
+      expect(want.spans !== undefined).toBe(text.includes('chunks'));
     }
   }),
 );

@@ -1,9 +1,12 @@
 /** Layers that read the slots of an earlier layer, on a device as on the host. */
+import { compose, keys, scorer } from '@kv/core';
+import type { PlacedQueries, Signal } from '@kv/core';
 import { denseRows, matrixOf, type Weights } from '@kv/checkpoints';
 import { hostRuntime, referenceEngine, type Runtime } from '@kv/engine';
 import type { Gpu } from '@kv/gpu';
 import { generate, loadCache, loadModel, saveCache, Sequence, type Model, type ModelConfig } from '@kv/models';
 import { parsePolicy } from '@kv/policies';
+import { topK } from '@kv/selectors-top-k';
 import { expect } from 'vitest';
 import { gpuRuntime } from '../src/index.ts';
 import { gpuTests } from './device.ts';
@@ -57,6 +60,17 @@ async function sharing(gpu: Gpu, run: (host: Model, device: Model) => Promise<vo
   }
 }
 
+/** Some queries of a model that reads its context again. */
+const again: Signal<'again', PlacedQueries> = {
+  id: 'again',
+  as: 'again',
+  cost: 'pass',
+  provide: (engine, layer) => engine.queriesOf(engine.ids, [0, 7, 20, 28], layer),
+};
+const rereading = scorer('rereading', { needs: [again, keys] }, ({ ops, at, again: { queries: q }, keys: k }) => {
+  const [H = 1, w = 1, d = 1] = q.shape;
+  return ops.groupRows('max', ops.dot(ops.reshape(q, [H * w, d]), k), at.kvHeads);
+});
 /** What events, views and providers observe: sums of blocks and of all queries, windows, the newest query, values, rotations. */
 const POLICIES = [
   ['sum(h2o(recent=4,over=block),h2o(recent=4)) ∘ caote ∘ topK', 7],
@@ -65,14 +79,16 @@ const POLICIES = [
   ['tovaCaote', 7],
   ['streamingRerotated', 64],
   ['kvzip', 64],
+  [compose(rereading(), topK()), 64],
   ['etf(psi=0.5,sinks=2)', 7],
   ['crystalcacheBreath(sinks=1,recent=4,maxSize=6,interval=4)', 64],
 ] as const;
-const turn = Number(process.env['KV_TURN'] || 0) & 7;
+const turn = Number(process.env['KV_TURN'] || 0) % POLICIES.length;
 gpuTest('events, views and providers of layers that share slots are those of the host', (gpu) =>
   sharing(gpu, async (host, device) => {
-    for (const [text, block] of FULL ? POLICIES : [POLICIES[turn]]) {
-      const policy = parsePolicy(text),
+    for (const [of, block] of FULL ? POLICIES : [POLICIES[turn]]) {
+      const policy = typeof of === 'string' ? parsePolicy(of) : of,
+        text = policy.label,
         options = { ids, policy, budget: 12, block, every: 3, maxNewTokens: 6, logits: 7 },
         want = await generate(host, options),
         got = await generate(device, options);

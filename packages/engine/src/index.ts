@@ -147,12 +147,13 @@ export type { MemoryModel, MemoryOptions, ModelParts } from './memory/model-part
 export type { Model, ModelSource, RunningModel, Runtime } from './memory/runtime.ts';
 export { TokenProgress } from './memory/progress.ts';
 export { runProviders } from './memory/providers.ts';
+export type { Observing } from './memory/providers.ts';
 export { SlotCounts } from './memory/slot-counts.ts';
 export type { LayerSlots } from './memory/slot-counts.ts';
 export type { CacheSnapshot, LayerSnapshot, StoredState } from './memory/snapshot.ts';
 export { TokenText } from './memory/text.ts';
-export { heldOf, heldPlaces, heldShares } from './memory/held.ts';
-export type { CacheHoldings, HeldPlace } from './memory/held.ts';
+export { heldOf, heldPlaces, heldShares, heldSpans } from './memory/held.ts';
+export type { CacheHoldings, HeldPlace, HeldSpan } from './memory/held.ts';
 export { notRemembered, statisticOf, sumRows, observationPlan, windowOf } from './memory/observation-plan.ts';
 export type { ObservationPlan } from './memory/observation-plan.ts';
 export * as schemas from './schemas.ts';

@@ -1,7 +1,11 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
 import type { Backend } from '@kv/core';
 import { allSlotScores, Sequence, watchLayers } from '@kv/engine';
+import { CONTEXT, writeTinyModel } from '@kv/model-testing';
 import { excerpt } from '@kv/model-testing/reference';
 import { loadModel } from '@kv/models';
 import type { HostModel } from '@kv/models';
@@ -189,8 +193,25 @@ describe('a gate of the embedded model', () => {
       'longest: must be at least shortest, 60, got 50',
     );
     await expect(fitGate(model, [first], { shortest: 3000, longest: 3000 })).rejects.toThrow(
-      "shortest: must be at most 2032, as each stretch is read twice in the model's context of 4096 tokens, got 3000",
+      /^shortest: must be at most 20\d\d, as each stretch is read twice, with an instruction of \d+ tokens between, in the model's context of 4096 tokens, got 3000$/,
     );
     await expect(fitGate(model, [first], { alpha: 0 })).rejects.toThrow('alpha');
+  });
+
+  test("counts the instruction in the model's own tokens: stretches fill a context of characters", async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'kv-gate-'));
+    try {
+      const characters = await loadModel(writeTinyModel(folder)),
+        instruction = '\n\nRepeat the previous context exactly.\n'.length,
+        most = Math.floor((CONTEXT - instruction) / 2),
+        texts = [first, second].map(({ name, text }) => ({ name, text: text.slice(0, most) }));
+      const { tokens } = await fitGate(characters, texts, { shortest: most });
+      expect(tokens).toEqual({ trained: most, heldOut: most });
+      await expect(fitGate(characters, texts, { shortest: most + 1 })).rejects.toThrow(
+        `shortest: must be at most ${most}, as each stretch is read twice, with an instruction of ${instruction} tokens between, in the model's context of ${CONTEXT} tokens, got ${most + 1}`,
+      );
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
   });
 });

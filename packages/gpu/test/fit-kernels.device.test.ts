@@ -24,6 +24,7 @@ function inputsOf({ rows, slots, lengths }: KernelSize) {
   const counts = Float32Array.from({ length: rows }, (_, g) => Math.ceil((lengths?.[g] ?? slots) / 2));
   return {
     q: { data: numbers(rows * m * 2, 5), shape: [rows, m, 2] },
+    t: { data: Uint32Array.of(2, 3), shape: [1, m] },
     k: { data: numbers(rows * slots * 2, 7), shape: [rows, slots, 2], lengths },
     p: { data: Uint32Array.from({ length: rows * slots }, (_, i) => i % slots), shape: [rows, slots], lengths },
     b: { data: numbers(rows * slots, 2), shape: [rows, slots], lengths },
@@ -45,7 +46,7 @@ for (const kernel of [referenceLogits, dualEquations, solved, spread, intoSlots]
         tolerance: 1e-4,
         make: (size) => ({
           inputs: Object.fromEntries(Object.keys(kernel.inputs).map((name) => [name, inputsOf(size)[name as 'x']])),
-          params: { heads: size.rows, scale: 0.5, cap: 4, window: 3, first: 2, ridge: 0.01 },
+          params: { heads: size.rows, scale: 0.5, cap: 4, window: 3, ridge: 0.01 },
         }),
       }),
     ))

@@ -26,7 +26,7 @@ export type { Claim, Claims, Law, LawOptions, Suite } from './law.ts';
 export { foldLaws, folding } from './fold.ts';
 export type { AnyFold } from './fold.ts';
 export { refitLaws, refitting } from './refit.ts';
-export type { AnyRefit, RefitOptions } from './refit.ts';
+export type { AnyRefit, RefitOptions, RefitReference } from './refit.ts';
 export { permute, scene, sceneSpecs } from './scene.ts';
 export type { Layer, Scene, SceneOptions, SceneSpec } from './scene.ts';
 export { schedule, scheduleLaws } from './schedule.ts';

@@ -18,6 +18,16 @@ export type AnyRefit = Piece;
 export interface RefitOptions extends LawOptions {
   /** What a layer differs in, such as a soft cap. @defaultValue nothing */
   readonly at?: ((at: LayerContext) => Partial<LayerContext>) | undefined;
+  /**
+   * Returns the queries `[H, w, d]` that the piece refits to, in order, and their positions, from the layer's last queries.
+   * @defaultValue these, where they stand
+   */
+  readonly reference?: ((last: Float32Array, at: LayerContext, layer: Layer) => RefitReference) | undefined;
+}
+/** Reference queries `[H, w, d]` and their w positions. */
+export interface RefitReference {
+  readonly queries: Float32Array;
+  readonly positions: readonly number[];
 }
 
 /** A layer's numbers, and the slots that a selection keeps in each head. */
@@ -118,17 +128,23 @@ interface MatchErrors {
 
 /** Plain loops in float64: errors of KV head g with these values and biases of the kept slots. */
 function errorsOf(
-  { at, n, q, keys, values, positions, biases, lengths, kept }: RefitCase,
+  { at, n, q: last, keys, values, positions, biases, lengths, kept, layer }: RefitCase,
   g: number,
   to: RefitNumbers,
+  { reference }: RefitOptions,
 ): MatchErrors {
   const { headDim: d, queryHeads: H, kvHeads: G, length, softcap, window = Infinity, learnedSinks } = at,
     { scale = 1 / Math.sqrt(d) } = at,
-    w = q.length / (H * d),
+    had = last.length / (H * d),
+    { queries: q, positions: times } = reference?.(last, at, layer) ?? {
+      queries: last,
+      positions: Array.from({ length: had }, (_, i) => length - had + i),
+    },
+    w = times.length,
     sum = { mass: 0, output: 0, masses: 0, outputs: 0 };
   for (let h = (g * H) / G; h < ((g + 1) * H) / G; h++)
     for (let i = 0; i < w; i++) {
-      const time = length - w + i,
+      const time = times[i],
         all = Array.from({ length: lengths[g] }, (_, j) => j).filter((j) => {
           const age = time - positions[g * n + j];
           return age >= 0 && age < window;
@@ -198,7 +214,7 @@ const noWorse =
     fc.property(caches(piece, options), (cache) => {
       const to = refit(piece, cache, options);
       for (const g of heads(cache)) {
-        const [got, was] = [to, cache].map((of) => errorsOf(cache, g, of));
+        const [got, was] = [to, cache].map((of) => errorsOf(cache, g, of, options));
         // what f32 can tell
         const most = (Math.sqrt(was[what]) + 1e-4 * Math.sqrt(was[size]) + 1e-5) ** 2;
         claim(
@@ -307,7 +323,7 @@ export const refitting: Claims<AnyRefit, RefitOptions> = {
         got = refit(piece, moved, options);
       // the errors, since where queries are fewer than slots rounding decides what is fitted
       for (const g of heads(cache)) {
-        const [a, b] = [errorsOf(cache, g, want), errorsOf(moved, g, got)];
+        const [a, b] = [errorsOf(cache, g, want, options), errorsOf(moved, g, got, options)];
         for (const [what, size] of [
           ['mass', 'masses'],
           ['output', 'outputs'],

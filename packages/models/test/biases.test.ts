@@ -1,12 +1,15 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { biases, compose, onCompact } from '@kv/core';
+import { as, biases, compose, onCompact, positions, queries, weightScorer } from '@kv/core';
+import type { PlacedQueries, Signal, Tensor } from '@kv/core';
+import { readCpu } from '@kv/cpu';
 import { referenceEngine, slotSizes, stepTogether } from '@kv/engine';
 import { writeTinyModel } from '@kv/model-testing';
+import { fixture } from '@kv/model-testing/fixture';
 import { h2o, snapkv } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
-import { fit } from '@kv/transforms-fit';
+import { fit, repeatedQueries } from '@kv/transforms-fit';
 import { afterAll, expect, test } from 'vitest';
 import { cpuRuntime, generate, hostRuntime, loadCache, loadModel, saveCache, Sequence } from '../src/index.ts';
 
@@ -42,6 +45,72 @@ test.each([policy, compose(h2o({ recent: 4 }), topK(), fit({ queries: 5 }))])(
 interface Held {
   readonly layers: readonly { readonly cache: { readonly biases?: { readonly data: Float32Array } } }[];
 }
+
+test.each([path, fixture('gemma4')])(
+  'queries while %s repeats are those of a model that reads the repetition',
+  async (of) => {
+    const model = await loadModel(of, { runtime: hostRuntime({ engine: referenceEngine() }) }),
+      { tokenizer, config } = model,
+      own = ids.slice(0, 20).map((id) => id % Math.min(60, config.vocab)),
+      instruction = tokenizer.encode('\n\nRepeat the previous context exactly.\n', { special: false }).ids,
+      all = [...own, ...instruction, ...own],
+      w = 7;
+    /** Queries `[layer][head][query][channel]` that a scorer reads after these ids. */
+    const seen = async (signal: Signal<'them', Tensor | PlacedQueries>, read: readonly number[]) => {
+      const layers: { readonly at: readonly number[]; readonly rows: readonly number[][][] }[] = [];
+      const look = weightScorer('look', { needs: [signal, positions] }, ({ them, ops, positions: p }) => {
+        const { queries, positions: at } = 'queries' in them ? them : { queries: them, positions: [] },
+          { data, shape } = readCpu(queries),
+          [H = 0, count = 0, d = 0] = shape;
+        layers.push({
+          at: [...at],
+          rows: Array.from({ length: H }, (_, h) =>
+            Array.from({ length: count }, (__, i) => [...data.subarray((h * count + i) * d, (h * count + i + 1) * d)]),
+          ),
+        });
+        return ops.mul(p, 0);
+      });
+      const sequence = new Sequence(model);
+      await sequence.prefill(read, { policy: compose(look(), topK()), budget: read.length - 1, block: 16 });
+      sequence.destroy();
+      return layers;
+    };
+    const got = await seen(as('them', repeatedQueries(w)) as never, own),
+      want = await seen(as('them', queries(all.length)), all);
+    expect(got).toHaveLength(want.length);
+    got.forEach(({ at, rows }, l) => {
+      expect(at).toEqual(Array.from({ length: w }, (_, i) => all.length - 20 + Math.floor(((i + 1) * 20) / w) - 1));
+      rows.forEach((head, h) =>
+        head.forEach((query, i) => query.forEach((x, c) => expect(x).toBeCloseTo(want[l].rows[h][at[i]][c], 3))),
+      );
+    });
+    model.destroy();
+  },
+);
+
+test('a repetition that exceeds the context is one sentence', async () => {
+  const sequence = new Sequence(model);
+  await expect(
+    sequence.prefill([...ids, ...ids.slice(0, 20)], {
+      policy: compose(snapkv(), topK(), fit({ from: 'repeat' })),
+      budget: 64,
+    }),
+  ).rejects.toThrow(
+    /^policy: '.*' reads 179 tokens once more over the prompt, which together must fit the model's context of 256 tokens, got 319: take a shorter prompt, about half the context, or a policy without a second pass$/,
+  );
+  sequence.destroy();
+});
+
+test.each(['future', 'repeat'] as const)('a fit from %s attends, steps and evicts again', async (from) => {
+  const sequence = new Sequence(model),
+    policy = compose(snapkv({ window: 6 }), topK(), fit({ queries: 8, from }));
+  await sequence.prefill(ids.slice(0, 50), { policy, budget: 16 });
+  for (const id of ids.slice(50, 56)) await sequence.step(id, 4);
+  const held = (sequence.memory.caches as never as Held).layers.map(({ cache }) => cache.biases);
+  expect(held.every((biases) => biases?.data.some((x) => x !== 0))).toBe(true);
+  sequence.destroy();
+  expect([sequence.memory.ledger.live, sequence.memory.ledger.allocated]).toEqual([0, 0]);
+});
 
 test('copies and sequences that step together go on alike', async () => {
   const first = new Sequence(model);

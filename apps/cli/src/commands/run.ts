@@ -76,7 +76,7 @@ export const RUN = {
   detail: on('With --why: also every token of it, by layer and KV head.'),
   constants: maybe(text('', 'a file', "With --certify: what 'kv calibrate' fitted, for the bounds of PSAW and ETF.")),
   json: on(
-    'Print one object {text, tokens, kept, levels, held, budget, raised, budgetBytes, bytes, cache, times, policy, engine} instead of the text (over a document {answers, kept, levels, held, budget, raised, budgetBytes, share, bytes, cache, policy}); kept, the positions that the last eviction kept, by layer and KV head; held, what the cache holds in the end (of a document before its questions): slots {kept, dropped}, tokens {fed, dropped}, bytes {live, peak}; raised, the slots that a share was raised to; levels, where slots are stored at some, from 0 (f32) to 4 (q4); share, of all tokens of the document.',
+    'Print one object {text, tokens, kept, levels, held, spans, budget, raised, budgetBytes, bytes, cache, times, policy, engine} instead of the text (over a document {answers, kept, levels, held, spans, budget, raised, budgetBytes, share, bytes, cache, policy}); kept, the positions that the last eviction kept, by layer and KV head; held, what the cache holds in the end (of a document before its questions): slots {kept, dropped}, tokens {fed, dropped}, bytes {live, peak}; spans, how much is held of each unit that the policy cuts the text into, else of each turn of the chat template: {positions, role, tokens {fed, dropped}, share}; raised, the slots that a share was raised to; levels, where slots are stored at some, from 0 (f32) to 4 (q4); share, of all tokens of the document.',
   ),
 };
 type RunOptions = ResolvedOptions<typeof RUN>;
@@ -245,6 +245,7 @@ const asJson = (
       kept,
       levels,
       held,
+      spans,
       budget,
       raised,
       budgetBytes,
@@ -264,6 +265,7 @@ const asJson = (
   kept,
   ...(levels && { levels }),
   held,
+  ...(spans && { spans }),
   ...(budget !== undefined && { budget, ...(raised !== undefined && { raised }), budgetBytes }),
   bytes,
   cache,

@@ -14,6 +14,7 @@ import { resolvePolicy } from '../policy/resolve-policy.ts';
 import { expectHeld } from '../run/decode-policy.ts';
 import { layerTable } from '../run/layer-table.ts';
 import { promptReader, withPrompt } from '../run/prompt.ts';
+import { spanTable } from '../run/span-table.ts';
 import { whyText } from '../run/why.ts';
 import { cacheOption, machineOptions, on } from '../shared-options.ts';
 import { lineWidth } from '../terminal.ts';
@@ -101,7 +102,9 @@ async function trace(flags: Flags, command: Command, terminal: Terminal): Promis
     const all = [...ids, ...tokens];
     for (const asked of why) stdout.write(whyText(asked, recorded.events, all, model, flags.detail));
     if (why.length === 0 && out === undefined)
-      stdout.write(`${layerTable(recorded.events, lineWidth(stdout), report.levels)}\n${layersText(model.config)}`);
+      stdout.write(
+        `${layerTable(recorded.events, lineWidth(stdout), report.levels)}\n${spanTable(report.spans, (from, to) => model.tokenizer.decode(all.slice(from, to)), lineWidth(stdout))}${layersText(model.config)}`,
+      );
     if (out === undefined) return;
     const layers = new Set(recorded.events.map(({ layer }) => layer)).size;
     writeWhole(

@@ -7,7 +7,7 @@ export function providedZeros(
   { layers, queryHeads: H, kvHeads: G, headDim: d, slots: n, length }: LayerContext,
   ops: Ops,
 ): unknown {
-  const { id } = signal;
+  const { id, args } = signal;
   if (isInputSignal(signal)) {
     const rows = { query: H, kv: G, layer: 1 }[signal.ofInput.rows];
     return ops.from({ data: new Float32Array(rows * n), shape: [rows, n] });
@@ -20,6 +20,13 @@ export function providedZeros(
       mean: new Float32Array(H * d),
       size: new Float32Array(H * Math.floor(d / 2)),
     };
+  if (id === 'queries.repeated') {
+    const w = Math.min(Number(args?.['w']), length);
+    return {
+      queries: ops.from({ data: new Float32Array(H * w * d), shape: [H, w, d] }),
+      positions: new Uint32Array(w).fill(2 * length),
+    };
+  }
   if (id === 'confidences') return new Float32Array(length);
   if (id === 'queryStatistics')
     return { queryHeads: H, headDim: d, mean: new Float32Array(H * d), covariance: new Float32Array(H * d * d) };

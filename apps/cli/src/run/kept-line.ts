@@ -5,7 +5,7 @@ import { levelsText } from './levels-text.ts';
 
 /** What the line says about a run, of its report. */
 export type KeptReport = Pick<Report, 'kept' | 'levels' | 'policy' | 'counts' | 'bytes' | 'cache' | 'held'> &
-  Partial<Pick<Report, 'budget' | 'raised' | 'budgetBytes'>>;
+  Partial<Pick<Report, 'spans' | 'budget' | 'raised' | 'budgetBytes'>>;
 
 /** What was read, and when its bytes are counted. */
 interface Told {

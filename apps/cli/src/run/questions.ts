@@ -73,10 +73,11 @@ export async function answerQuestions(
 /** Returns what a sequence holds before a question; `policy` is the label of what compacted it. */
 function heldBy(base: Sequence, policy: string): KeptReport {
   const { active, stats } = base,
-    { kept, levels, budget, raised, budgetBytes, bytes, cache, held } = report(base, 'length', {});
+    { kept, levels, spans, budget, raised, budgetBytes, bytes, cache, held } = report(base, 'length', {});
   return {
     kept,
     ...(levels && { levels }),
+    ...(spans && { spans }),
     // what a saved cache was saved under is no budget of what goes on without events
     ...(active.policy.evicts &&
       budget !== undefined && { budget, ...(raised !== undefined && { raised }), budgetBytes }),

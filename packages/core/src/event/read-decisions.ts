@@ -16,6 +16,8 @@ export interface EventDecision {
   readonly budgets: readonly (readonly number[])[];
   /** Levels of the kept slots, in their order, `[layer][kvHead]`; absent if the policy gives none. */
   readonly levels?: readonly (readonly Uint8Array[])[];
+  /** Unit of every position, where the policy has cut the text by position. */
+  readonly units?: Uint32Array;
   /** Notes of pieces, and that forced slots made the event keep more than a share allots. */
   readonly notes: readonly string[];
 }
@@ -103,9 +105,11 @@ export function decisionsOf(
       return checkedLevels(draft, of, set, data.subarray(row * slots, (row + 1) * slots));
     });
   });
+  const units = drafts[0]?.units?.byPosition;
   return {
     kept,
     budgets,
+    ...(units && { units }),
     ...(levels.every((of) => of !== undefined) && levels.length > 0 && { levels }),
     notes: [
       ...new Set([

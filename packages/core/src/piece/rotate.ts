@@ -1,5 +1,6 @@
 import { kernel } from '../tensor/kernel.ts';
 import type { Ops } from '../tensor/maths.ts';
+import { range } from '../tensor/range.ts';
 import type { Rope } from './signals.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 
@@ -73,4 +74,15 @@ export function turn(
     { x, cos: ops.from({ data: cos, shape }), sin: ops.from({ data: sin, shape }), index },
     { back: back ? 1 : 0 },
   );
+}
+
+/**
+ * Turns the last w queries `[H, w, d]` of a sequence of `length` tokens, which stand at length - w .. length - 1, to length ..
+ * length + w - 1, where the answer will stand.
+ */
+export function turnAhead(ops: Ops, queries: Tensor, rope: Rope, length: number): Tensor {
+  const [, w = 0] = queries.shape,
+    each = ops.from({ data: range(0, w), shape: [1, w] }, 'u32'),
+    before = turn(ops, queries, rope, range(Math.max(0, length - w), w), each, true);
+  return turn(ops, before, rope, range(length, w), each, false);
 }

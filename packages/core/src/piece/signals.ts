@@ -60,6 +60,12 @@ export interface FoldedQueryRange {
   readonly strongest: Tensor;
 }
 
+/** Queries of some tokens after RoPE, f32 `[H, w, d]`, and their positions in ascending order, `[w]`. */
+export interface PlacedQueries {
+  readonly queries: Tensor;
+  readonly positions: Uint32Array;
+}
+
 /** What an engine lets a provider do. */
 export interface ProviderEngine {
   /** Token ids of the sequence so far. */
@@ -76,6 +82,11 @@ export interface ProviderEngine {
    * where h is the token's input to the layer's projections.
    */
   observeMax(ids: readonly number[], layer: number, over?: 'hidden'): Promise<Tensor>;
+  /**
+   * Feeds `ids` after the present cache without keeping them, and returns for `layer` the queries of those at the indices
+   * `chosen`, in ascending order.
+   */
+  queriesOf(ids: readonly number[], chosen: readonly number[], layer: number): Promise<PlacedQueries>;
   /**
    * Reads a file stored next to the model: of that name in its folder, or, for a `.gguf`, of that name after the
    * model's own name and a dot.

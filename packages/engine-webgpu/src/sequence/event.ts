@@ -117,7 +117,7 @@ export function recordOnDevice(
   } = decision;
   compact(policy, [subject], decision, stage, [place.budgets]);
   const copy = (x: Tensor): Tensor => recordCopy(commands, x),
-    { budgets, checks, kept, state } = replaced.drafts[0];
+    { budgets, checks, kept, state, units } = replaced.drafts[0];
   return {
     layer: subject.layer,
     place,
@@ -126,6 +126,8 @@ export function recordOnDevice(
       budgets: copy(budgets),
       checks: checks.map((check) => ({ ...check, bad: copy(check.bad) })),
       ...(kept && { kept: copy(kept) }),
+      // of units, only what is on the host is read later
+      ...(units && { units }),
     },
   };
 }
@@ -155,7 +157,7 @@ export async function readEvents(
       recorded.map(({ draft }) => draft),
     ),
     read = performance.now(),
-    { kept, budgets, levels, notes } = decided;
+    { kept, budgets, levels, units, notes } = decided;
   await passed(decided, () => {
     for (const [i, { layer }] of recorded.entries()) layer.confirm(kept[i]);
   });
@@ -165,6 +167,7 @@ export async function readEvents(
     budgets,
     kept: recorded.map(({ layer }) => layer.cache.kept().map((row) => Uint32Array.from(row))),
     ...(levels && { levels: recorded.map(({ layer }) => layer.cache.levels()) }),
+    ...(units && { units }),
     notes,
   };
 }

@@ -15,6 +15,7 @@ import { noOutput, outputOf } from './output.ts';
 import { gateOutputs } from './output-gate.ts';
 import { recordEmbedding, type TokenChunk } from './token-chunk.ts';
 import { attentionOf } from './signals.ts';
+import { joinHeads } from './joined-heads.ts';
 import { hiddenFrom, hiddenSlots, type ViewChecks } from './hidden-slots.ts';
 
 /** Options of feeding a block. */
@@ -24,9 +25,16 @@ interface PassOptions extends Omit<FeedOptions, 'evict'> {
    */
   afterLayer?(layer: number): Promise<void>;
   /** Receives the largest weight of each slot of each layer that keeps slots, `[H, n]`. */
-  readonly largest?: readonly Tensor[];
+  readonly largest?: readonly Tensor[] | undefined;
   /** Divides those weights by the length of what the layer's projections read of the query's token. */
   readonly over?: 'hidden' | undefined;
+  readonly picked?: PickedQueries | undefined;
+}
+
+/** Positions of a block, and what receives their queries in each layer that keeps slots, `[H, w, d]`. */
+interface PickedQueries {
+  readonly positions: readonly number[];
+  readonly to: readonly Tensor[];
 }
 
 /**
@@ -48,7 +56,7 @@ interface Projection {
 export async function devicePass(
   caches: DeviceState,
   ids: readonly number[],
-  { phase, active, rows, signal, eventFollows = false, afterLayer, largest, over }: PassOptions,
+  { phase, active, rows, signal, eventFollows = false, afterLayer, largest, over, picked }: PassOptions,
 ): Promise<Output> {
   const { decoder, slots, context } = caches,
     { progress, guard } = context,
@@ -88,6 +96,7 @@ export async function devicePass(
         largest: largest?.[l],
         over,
       });
+      if (picked) pickQueries(commands, projected, picked.positions, picked.to[l], layer.heads.kvHeads, reader);
       for (const [i, { part, some, live, q, gate }] of projected.entries()) {
         const attended = gateOutputs(commands, attend(live, q, i === 0), gate, q);
         commands.free(q);
@@ -113,6 +122,26 @@ export async function devicePass(
     scope.end();
     throw error;
   }
+}
+
+/** Records the copy of queries at some positions of a block to `to`, where several layers read the slots among theirs. */
+function pickQueries(
+  commands: Commands,
+  projected: readonly Projection[],
+  positions: readonly number[],
+  to: Tensor,
+  kvHeads: number,
+  reader: SlotReader | undefined,
+): void {
+  const own = reader ? commands.make([reader.rows.length, ...to.shape.slice(1)]) : to;
+  for (const { live, q } of projected)
+    for (const [i, position] of positions.entries()) {
+      const at = position - live.at[0];
+      if (at >= 0 && at < live.m) encodeSlots(commands, q, own, 1, at, i);
+    }
+  if (!reader) return;
+  joinHeads(commands, own, to, reader, kvHeads);
+  commands.free(own);
 }
 
 /** Options of a layer's attention in a pass. */

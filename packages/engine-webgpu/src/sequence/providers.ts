@@ -4,6 +4,7 @@ import type { Tensor } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import type { Commands } from '@kv/gpu';
 import { makeRoom, runProviders } from '@kv/engine';
+import type { Observing } from '@kv/engine';
 import { encodeSlots } from '../operations.ts';
 import type { DeviceState } from './device-state.ts';
 import { devicePass } from './pass.ts';
@@ -22,9 +23,9 @@ export const runDeviceProviders = (
     caches.context,
     policy,
     layers,
-    async (ids, over) => {
+    async (ids, what) => {
       onPass?.();
-      const observed = await observe(caches, ids, commands, over);
+      const observed = await observe(caches, ids, commands, what);
       return (layer) => observed[layer];
     },
     (signal) => ({
@@ -45,26 +46,30 @@ export const runDeviceProviders = (
 
 /**
  * Records ids through a copy of the sequence, and returns the largest weight that each earlier slot received from them,
- * `[H, n]` per layer; if asked for, each query's weights are divided by the length of what the layer's projections read
- * of its token.
+ * `[H, n]` per layer, or the queries of some of them, `[H, w, d]`.
  */
 async function observe(
   caches: DeviceState,
   ids: readonly number[],
   commands: Commands,
-  over: 'hidden' | undefined,
+  { over, chosen }: Observing,
 ): Promise<readonly Tensor[]> {
   const copy = caches.fork(),
     before = copy.layers.map(({ cache }) => cache.length),
     rows = copy.layers.map(({ heads }) => heads.queryHeads);
   try {
     makeRoom(copy, ids.length, 'observeMax');
-    const largest = before.map((n, l) => commands.make([rows[l], n + ids.length]));
+    const largest = chosen ? undefined : before.map((n, l) => commands.make([rows[l], n + ids.length])),
+      queries =
+        chosen && copy.layers.map(({ heads: { headDim } }, l) => commands.make([rows[l], chosen.length, headDim])),
+      first = copy.context.progress.length,
+      picked = queries && { positions: chosen!.map((i) => first + i), to: queries };
     (
-      await devicePass(copy, ids, { phase: 'prefill', active: { policy: compile(id) }, rows: 0, largest, over })
+      await devicePass(copy, ids, { phase: 'prefill', active: { policy: compile(id) }, rows: 0, largest, over, picked })
     ).release();
     for (const name of ['fused', 'statistics'] as const) caches.context.counters[name] += copy.context.counters[name];
-    return largest.map((all, l) => {
+    if (queries) return queries;
+    return largest!.map((all, l) => {
       const present = commands.make([rows[l], before[l]]);
       encodeSlots(commands, all, present, before[l]);
       commands.free(all);

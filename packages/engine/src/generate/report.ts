@@ -1,7 +1,7 @@
 import { expectObject, runGuarded, runFreeze } from '@kv/core/engine';
 import { sumOf } from '@kv/core/shared';
 import { numbersOf } from '../host/event.ts';
-import { heldOf, type CacheHoldings } from '../memory/held.ts';
+import { heldOf, heldSpans, type CacheHoldings, type HeldSpan } from '../memory/held.ts';
 import { evicts, mostOf } from '../memory/active-policy.ts';
 import { sizesAt } from '../memory/budget-sizes.ts';
 import type { ActivePolicy, EventBudget } from '../memory/active-policy.ts';
@@ -32,6 +32,11 @@ export interface Report {
   readonly levels?: readonly (readonly (readonly number[])[])[];
   /** What the caches hold in the end of all that was fed, and what was dropped. */
   readonly held: CacheHoldings;
+  /**
+   * The same of every part of the text: of the units that the policy cut it into by position, such as `spans`, else of the
+   * turns of the chat template; absent where there are neither.
+   */
+  readonly spans?: readonly HeldSpan[];
   /** Bytes of the caches and of what the policy records. */
   readonly bytes: Bytes;
   /** How keys and values are stored, and their bytes alone. */
@@ -67,7 +72,8 @@ export function report(
     { mostSlots, unreachable } = memory.progress,
     { context, observers } = memory.caches,
     { budget, last, prompt } = active;
-  const sizes = sizesAt(context, active.policy, memory.progress.length),
+  const spans = heldSpans(sequence, last?.units),
+    sizes = sizesAt(context, active.policy, memory.progress.length),
     contexts = Array.from({ length: memory.slots.layers }, (_, l) => memory.slots.layerContext(l, active));
   return {
     policy: named(prompt ?? active),
@@ -80,6 +86,7 @@ export function report(
     kept: last?.kept.map(numbersOf) ?? memory.slots.kept(),
     ...(last?.levels && { levels: last.levels.map((heads) => heads.map((of) => Array.from(of))) }),
     held: heldOf(sequence),
+    ...(spans && { spans }),
     bytes: memory.ledger.bytes(),
     cache: memory.cache,
     counts: { ...context.counters, ...counts, unreachable },

@@ -78,6 +78,7 @@ export async function runHostEvent(
     budgets: settled.budgets,
     kept: subjects.map(({ memory }) => keptPositions(memory)),
     ...(settled.levels && { levels: subjects.map(({ memory: { cache } }) => levelsOf(cache)) }),
+    ...(settled.units && { units: settled.units }),
     notes: settled.notes,
   };
 }

@@ -7,6 +7,7 @@ import { pickHeads } from '../decoder/joined-heads.ts';
 import type { SlotReader } from '../decoder/keeps.ts';
 import { makeRoom } from '../memory/make-room.ts';
 import { runProviders } from '../memory/providers.ts';
+import type { Observing } from '../memory/providers.ts';
 import { attentionRows, rowsOf } from './attention-rows.ts';
 import type { HostState } from './host-state.ts';
 import { notRemembered } from '../memory/observation-plan.ts';
@@ -23,9 +24,9 @@ export async function runHostProviders(
     caches.context,
     policy,
     layers,
-    async (ids, over) => {
+    async (ids, what) => {
       onPass?.();
-      const observed = await observe(caches, ids, over);
+      const observed = await observe(caches, ids, what);
       return (layer) => ops.from(observed[layer]);
     },
     (signal) => ({
@@ -50,13 +51,13 @@ interface Observed {
 }
 
 /**
- * Feeds ids to a copy, and returns the largest weight that each earlier slot received from them, `[H, n]` per layer; if
- * asked for, each query's weights are divided by the length of what the layer's projections read of its token.
+ * Feeds ids to a copy, and returns the largest weight that each earlier slot received from them, `[H, n]` per layer, or the
+ * queries of some of them, `[H, w, d]`.
  */
 async function observe(
   caches: HostState,
   ids: readonly number[],
-  over: 'hidden' | undefined,
+  { over, chosen }: Observing,
 ): Promise<readonly Observed[]> {
   const copy = caches.fork(),
     { decoder, context } = caches,
@@ -85,8 +86,9 @@ async function observe(
           progress.shift,
         );
       if (kind === 'slots') cache.append(k, v, positions, progress.shift);
+      if (chosen) out[l] = withQueries(out[l], q, ids.length, chosen, cache.headDim, reader);
       const stride = cache.length,
-        columnMax = (largest[l] ??= new Float32Array((reader?.all ?? H) * stride)),
+        columnMax = (largest[l] ??= new Float32Array(chosen ? 0 : (reader?.all ?? H) * stride)),
         attention = { q, queryPositions: positions, cache, ...layerAttention(decoder, layer) };
       if (over)
         addLargest(columnMax, { ...attention, engine: decoder.rowEngine }, decoder.readLengths(layer, x), reader);
@@ -96,12 +98,12 @@ async function observe(
         await decoder.attend({
           ...attention,
           counters: context.counters,
-          ...(!over && { stats: { stride, columnMax, among: reader } }),
+          ...(!over && !chosen && { stats: { stride, columnMax, among: reader } }),
         }),
         gate,
         inputs,
       );
-      if (reader?.last === false) continue;
+      if (chosen || reader?.last === false) continue;
       const heads = columnMax.length / stride,
         n = stride - ids.length;
       out[l] = { data: pickHeads(columnMax, range(0, heads), stride, n), shape: [heads, n] };
@@ -110,6 +112,25 @@ async function observe(
   } finally {
     copy.free();
   }
+}
+
+/** Returns queries `[heads of all readers, w, d]`, those of one reader taken from q `[H, m, d]`. */
+function withQueries(
+  before: Observed | undefined,
+  q: Float32Array,
+  m: number,
+  chosen: readonly number[],
+  d: number,
+  reader: SlotReader | undefined,
+): Observed {
+  const heads = q.length / (m * d),
+    all = reader?.all ?? heads,
+    w = chosen.length,
+    data = before?.data ?? new Float32Array(all * w * d);
+  for (let h = 0; h < heads; h++)
+    for (const [i, at] of chosen.entries())
+      data.set(q.subarray((h * m + at) * d, (h * m + at + 1) * d), ((reader?.rows[h] ?? h) * w + i) * d);
+  return { data, shape: [all, w, d] };
 }
 
 /** Queries whose weights are held at a time. */

@@ -22,6 +22,8 @@ export interface EventResult {
   readonly kept: readonly (readonly Uint32Array[])[];
   /** Levels of these slots, indexes among `LEVELS`, once a policy has demoted some. */
   readonly levels?: readonly (readonly Uint8Array[])[];
+  /** Unit of every position, where the policy has cut the text by position. */
+  readonly units?: Uint32Array;
   /** Notes that more was kept than a share allows, because it was forced. */
   readonly notes: readonly string[];
 }
@@ -30,6 +32,7 @@ export interface EventResult {
 export const joinEvents = (events: readonly EventResult[]): EventResult => ({
   budgets: events.flatMap(({ budgets }) => budgets),
   kept: events.flatMap(({ kept }) => kept),
+  ...(events[0]?.units && { units: events[0].units }),
   ...(events.some(({ levels }) => levels) && { levels: events.flatMap(({ levels = [] }) => levels) }),
   notes: [...new Set(events.flatMap(({ notes }) => notes))],
 });

@@ -1,6 +1,6 @@
 import { slotRows } from '@kv/checkpoints';
 import type { PositionSpan } from '@kv/core';
-import { sumOf } from '@kv/core/shared';
+import { sumOf, turnsOf } from '@kv/core/shared';
 import { placesOf } from '../generate/protect.ts';
 import type { Sequence } from '../sequence/sequence.ts';
 
@@ -26,6 +26,17 @@ export interface HeldPlace {
   readonly share: number;
 }
 
+/** A part of what was fed, and how much of it is held. */
+export interface HeldSpan {
+  readonly positions: PositionSpan;
+  /** Whose turn it is, where it is one. */
+  readonly role?: string;
+  /** Its tokens, and those of them that no layer and KV head holds any more. */
+  readonly tokens: CacheHoldings['tokens'];
+  /** The mean share of layers and KV heads that hold one. */
+  readonly share: number;
+}
+
 type Holder = Pick<Sequence, 'progress' | 'memory'>;
 /** Positions held, `[layer][kvHead]`. */
 type Kept = readonly (readonly (readonly number[])[])[];
@@ -48,6 +59,36 @@ export function heldOf({ progress: { length }, memory }: Holder): CacheHoldings 
     tokens: { fed: length, dropped: heldShares(kept, length).filter((share) => share === 0).length },
     bytes: { live: cache.liveBytes, peak: cache.peakBytes },
   };
+}
+
+/**
+ * Returns how much is held of every part of what a sequence was fed: of the units that its policy cut the text into by
+ * position, such as `spans`, else of the turns of a conversation; undefined where there are neither.
+ */
+export function heldSpans(
+  { progress: { text, length }, memory }: Holder,
+  units: Uint32Array | undefined,
+): readonly HeldSpan[] | undefined {
+  const parts = units ? unitSpans(units, length) : turnsOf(text, length);
+  if (parts.length < 2) return undefined;
+  const shares = heldShares(memory.slots.kept(), length);
+  return parts.map((part): HeldSpan => {
+    const { start, end } = part,
+      role = 'role' in part ? part.role : '';
+    const own = shares.slice(start, end);
+    return {
+      positions: [start, end],
+      ...(role !== '' && { role }),
+      tokens: { fed: end - start, dropped: own.filter((share) => share === 0).length },
+      share: sumOf(own) / own.length,
+    };
+  });
+}
+
+/** Returns neighbouring positions of one unit as a span; what was fed after the units were cut is a span of its own. */
+function unitSpans(units: Uint32Array, length: number): { readonly start: number; readonly end: number }[] {
+  const starts = Array.from({ length }, (_, p) => p).filter((p) => p === 0 || units[p] !== units[p - 1]);
+  return starts.map((start, i) => ({ start, end: starts[i + 1] ?? length }));
 }
 
 /** Returns the places of a text in what a sequence was fed, in order, and how much of each is held. */

@@ -132,6 +132,7 @@ function filesOnly(key: string, artifact: ProviderEngine['artifact']): ProviderE
     encode: () => [],
     decode: () => '',
     observeMax: refuse,
+    queriesOf: refuse,
     attentionRows: refuse,
     hiddenNumbers: refuse,
     artifact,

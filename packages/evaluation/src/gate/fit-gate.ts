@@ -1,6 +1,7 @@
 import { count, KvError, number, whole } from '@kv/core';
 import type { Backend, OptionValues } from '@kv/core';
 import { settleOwn } from '@kv/core/engine';
+import { repeating } from '@kv/core/shared';
 import { allSlotScores, joinedHeads, watchLayers, Sequence } from '@kv/engine';
 import type { HostModel } from '@kv/models';
 import { policy } from '@kv/policies';
@@ -68,7 +69,7 @@ export async function fitGate(
     throw new KvError('model', 'expected a model with attention, got one whose layers keep no slots');
   const stretches = cutStretches(
       texts.map(({ name, text }) => ({ name, ids: tokenizer.encode(text).ids })),
-      expectLengths(options, config.maxPositions),
+      expectLengths(options, model),
     ),
     held = stretches.filter(({ heldOut }) => heldOut),
     training = stretches.filter(({ heldOut }) => !heldOut),
@@ -217,21 +218,19 @@ function backendOf(model: HostModel): Backend {
   }
 }
 
-/** Tokens of the instruction between a stretch and its repetition, at most. */
-const INSTRUCTION = 32;
-
 /** Checks the lengths of stretches. @throws KvError where one does not fit the context twice */
 function expectLengths<T extends { readonly shortest: number; readonly longest: number }>(
   options: T,
-  positions: number,
+  { config: { maxPositions: positions }, tokenizer }: HostModel,
 ): T {
   const { shortest, longest } = options,
-    most = Math.floor((positions - INSTRUCTION) / 2);
+    { length: instruction } = repeating({ encode: (text) => tokenizer.encode(text, { special: false }).ids, ids: [] }),
+    most = Math.floor((positions - instruction) / 2);
   if (longest < shortest) throw new KvError('longest', `must be at least shortest, ${shortest}, got ${longest}`);
   if (shortest > most)
     throw new KvError(
       'shortest',
-      `must be at most ${most}, as each stretch is read twice in the model's context of ${positions} tokens, got ${shortest}`,
+      `must be at most ${most}, as each stretch is read twice, with an instruction of ${instruction} tokens between, in the model's context of ${positions} tokens, got ${shortest}`,
     );
   return { ...options, longest: Math.min(longest, most) };
 }

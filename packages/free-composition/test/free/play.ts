@@ -69,6 +69,7 @@ const engine = ({ tokens, at }: Layer, largest: () => Tensor): ProviderEngine =>
   encode: (text) => [text.length],
   decode: (ids) => ids.join(' '),
   observeMax: async () => largest(),
+  queriesOf: () => Promise.reject(new Error('no piece asks for queries unless its options say so')),
   attentionRows: async (_layer, visit, from = 0) => {
     for (let q = from; q < at.length; q++)
       visit(

@@ -1,5 +1,6 @@
 import { flag, outputLengths, positions, weightScorer, whole } from '@kv/core';
-import type { ProviderEngine, Signal } from '@kv/core';
+import { repeating } from '@kv/core/shared';
+import type { Signal } from '@kv/core';
 
 /**
  * Signal: the largest weight that each slot receives while the model is made to repeat the context, f32 `[H, n]`. Costs
@@ -17,10 +18,6 @@ export const reconstructionOverHidden: Signal<'attention'> = {
   args: { over: 'hidden' },
   provide: (engine, layer) => engine.observeMax(repeating(engine), layer, 'hidden'),
 };
-const repeating = ({ encode, ids }: ProviderEngine): readonly number[] => [
-  ...encode('\n\nRepeat the previous context exactly.\n'),
-  ...ids,
-];
 
 /**
  * KVzip: the largest attention weight that a slot receives from the query heads of its group while the model repeats

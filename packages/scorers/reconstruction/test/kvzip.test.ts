@@ -95,6 +95,7 @@ test.each([
         asked.push([...ids]);
         return { shape: [1, 2], dtype: 'f32' };
       },
+      queriesOf: () => Promise.reject(new Error('not asked for')),
       attentionRows: async () => {},
       hiddenNumbers: async () => new Float32Array(),
       artifact: async () => undefined,

@@ -1,6 +1,6 @@
 import { keys, KvError, positions, PROTOCOL, queries, rope } from '@kv/core';
 import { signalKey, union } from '@kv/core/engine';
-import { factory, inside, mergeMasks, range, turn, windowSignal } from '@kv/core/shared';
+import { factory, inside, mergeMasks, range, turnAhead, windowSignal } from '@kv/core/shared';
 import type { AnyScorer, AnySignal, Factory, Piece, Signal, Step, StepInput, Tensor } from '@kv/core';
 
 /** Number of last queries that a signal is made of; 0 for signals that no window of queries makes. */
@@ -11,19 +11,12 @@ const queriesOf = ({ id, args }: AnySignal): number =>
       ? Number(args?.['w'])
       : 0;
 
-/**
- * Turns the last w queries `[H, w, d]`, which stand at the positions n - w .. n - 1, to n .. n + w - 1, without changing
- * anything else about them.
- */
+/** Returns the last w of the queries `[H, have, d]`, turned to the positions of the answer. */
 function turned({ ops, at, read }: StepInput, all: Tensor, w: number): Tensor {
   const [heads, held, d] = all.shape,
     have = Math.min(held, w),
-    last = ops.take(all, ops.from({ data: range(held - have, have), shape: [1, have] }, 'u32')),
-    own = ops.reshape(last, [heads, have, d]),
-    model = read(rope),
-    each = ops.from({ data: range(0, have), shape: [1, have] }, 'u32'),
-    before = turn(ops, own, model, range(Math.max(0, at.length - have), have), each, true);
-  return turn(ops, before, model, range(at.length, have), each, false);
+    last = ops.take(all, ops.from({ data: range(held - have, have), shape: [1, have] }, 'u32'));
+  return turnAhead(ops, ops.reshape(last, [heads, have, d]), read(rope), at.length);
 }
 
 /** The same layer, whose signals of the last queries are those of the queries after they were turned. */

@@ -1,5 +1,17 @@
-import { biases, count, flag, keys, number, onCompact, positions, queries, values } from '@kv/core';
-import type { AttendingQueries, AttentionTerm, AttentionTerms, Ops, StepContext, Tensor } from '@kv/core';
+import { biases, count, flag, keys, number, onCompact, oneOf, positions, queries, rope, values } from '@kv/core';
+import { range, turnAhead } from '@kv/core/shared';
+import { repeatedQueries } from './repeated-queries.ts';
+import type {
+  AttendingQueries,
+  AttentionTerm,
+  AttentionTerms,
+  LayerContext,
+  Ops,
+  PlacedQueries,
+  Rope,
+  StepContext,
+  Tensor,
+} from '@kv/core';
 import { dualEquations, intoSlots, referenceLogits, solved, spread, UNSEEN } from './kernels.ts';
 
 /** What the reference queries see of all slots and of the kept ones. */
@@ -60,9 +72,9 @@ interface Exponentials {
 }
 
 /** Returns e^(logit - its largest) of all that reference queries attend to. */
-function exponentials({ ops, at, terms }: Context, q: Tensor, logits: Tensor): Exponentials {
-  const { learnedSinks: sinks, length } = at,
-    [, w = 1, d = 1] = q.shape,
+function exponentials({ ops, at, terms }: Context, placed: AttendingQueries, logits: Tensor): Exponentials {
+  const { learnedSinks: sinks } = at,
+    [, , d = 1] = placed.queries.shape,
     rows = logits.shape[0],
     most = ops.reduce('max', logits, 'slots'),
     own =
@@ -71,8 +83,7 @@ function exponentials({ ops, at, terms }: Context, q: Tensor, logits: Tensor): E
         data: Float32Array.from({ length: rows }, (_, row) => sinks[Math.floor((row * sinks.length) / rows)]),
         shape: [rows, 1],
       }),
-    positions = ops.from({ data: Uint32Array.from({ length: w }, (_, i) => length - w + i), shape: [1, w] }, 'u32'),
-    { before, after } = terms?.({ queries: q, positions }) ?? {},
+    { before, after } = terms?.(placed) ?? {},
     mass = (term: AttentionTerm): Tensor => ops.reshape(term.masses, [rows, 1]),
     masses = [own ?? [], before ? mass(before) : [], after ? mass(after) : []].flat(),
     // of a query that sees nothing, all are 0
@@ -85,11 +96,28 @@ function exponentials({ ops, at, terms }: Context, q: Tensor, logits: Tensor): E
   return { all: of(logits), sink: own ? of(own) : 0, before: before && termOf(before), after: after && termOf(after) };
 }
 
+/** What a fit reads of queries: with the model's rotation, where the last ones are to be turned ahead. */
+interface Queries {
+  readonly ops: Ops;
+  readonly at: LayerContext;
+  readonly queries?: Tensor | undefined;
+  readonly rope?: Rope | undefined;
+  readonly repeated?: PlacedQueries | undefined;
+}
+/** Returns the queries that are matched, and where they stand. */
+function matched({ ops, at: { length }, queries: last, rope: model, repeated }: Queries): PlacedQueries {
+  if (repeated) return repeated;
+  const w = last!.shape[1]; // without a repetition the last ones are read
+  return model
+    ? { queries: turnAhead(ops, last!, model, length), positions: range(length, w) }
+    : { queries: last!, positions: range(length - w, w) };
+}
+
 /**
  * Attention Matching: gives each kept slot a bias, so that the kept slots have the mass of all on reference queries, and a
  * value, so that attention over them answers as attention over all did.
  *
- * @remarks Zweiger et al. 2026 (Attention Matching, arXiv:2602.16284), its closed forms after any selection. With E = e^logit of the last `queries` queries of all heads of a group and y its row sums, over all slots:
+ * @remarks Zweiger et al. 2026 (Attention Matching, arXiv:2602.16284), its closed forms after any selection. With E = e^logit of `queries` queries of all heads of a group and y its row sums, over all slots:
  * B >= 0 minimises |E_S B - y|² over the kept slots S, beta = ln B joins their logits; with X the weights of S that B gives
  * and Y the outputs over all slots, C minimises |X C - Y|² and replaces V_S. Both are solved for the smallest change from
  * B = 1 and C = V_S, with a ridge: where all is kept nothing changes, and fewer queries than slots are no trouble. On the
@@ -103,22 +131,34 @@ export const fit = onCompact(
     source: 'Zweiger et al. 2026, arXiv:2602.16284',
     says: 'Refits mass and values of kept slots so that they answer as all slots did.',
     options: {
-      queries: count(32, 'queries', 'Last queries that the fit matches.'),
+      queries: count(32, 'queries', 'Queries that the fit matches.'),
+      from: oneOf(
+        ['window', 'future', 'repeat'],
+        'window',
+        "Which ones: the last ones, these at the answer's positions, or some while the model repeats the context.",
+      ),
       ridge: number(0.1, 'What a change costs, in mean squared weights of the queries.', { above: 0 }),
       bound: number(3, 'Largest bias that an event gives or takes, in nats.', { least: 0, most: 20 }),
       mass: flag(true, 'Whether slots get biases.'),
       values: flag(true, 'Whether values are refitted.'),
     },
-    needs: ({ queries: w }) => [keys, values, positions, biases, queries(w)],
+    needs: ({ queries: w, from }) =>
+      from === 'repeat'
+        ? [keys, values, positions, biases, repeatedQueries(w)]
+        : from === 'future'
+          ? [keys, values, positions, biases, queries(w), rope]
+          : [keys, values, positions, biases, queries(w)],
     biases: ({ mass }) => mass,
   },
   (ctx, { ridge, bound, mass, values: refits }) => {
-    const { ops, at, keys: k, values: v, positions: p, biases: biased, queries: q, kept } = ctx,
+    const { ops, at, keys: k, values: v, positions: p, biases: biased, kept } = ctx,
+      { queries: q, positions: times } = matched(ctx),
       [, w = 1, d = 1] = q.shape,
       G = k.shape[0],
+      t = ops.from({ data: times, shape: [1, w] }, 'u32'),
       { scale = 1 / Math.sqrt(d), softcap: cap = 0, window = 0 } = at;
-    const logits = ops.kernel(referenceLogits, { q, k, p, b: biased }, { scale, cap, window, first: at.length - w });
-    const { all, sink, before: was, after: term } = exponentials(ctx, q, logits);
+    const logits = ops.kernel(referenceLogits, { q, t, k, p, b: biased }, { scale, cap, window });
+    const { all, sink, before: was, after: term } = exponentials(ctx, { queries: q, positions: t }, logits);
     /** Weights of slots from exponentials, and what the term adds to outputs. */
     const attended = (e: Tensor, term: Term | undefined) => {
       const sum = ops.add(ops.sum(e), term ? ops.add(term.e, sink) : sink),

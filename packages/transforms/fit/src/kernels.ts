@@ -12,20 +12,19 @@ function rowsOf(data: Float32Array, n: number, g: number, m: number, t: number):
 }
 
 /**
- * Logits of the reference queries q `[H, w, d]`, the oldest at position `first`, with the keys k `[G, n, d]` at positions p
- * `[G, n]`: q·k times `scale`, capped to `cap` (0: not), plus the slots' biases b `[G, n]`; `UNSEEN` for slots after a
+ * Logits of the reference queries q `[H, w, d]` at positions t `[1, w]` with the keys k `[G, n, d]` at positions p `[G, n]`: q·k times `scale`, capped to `cap` (0: not), plus the slots' biases b `[G, n]`; `UNSEEN` for slots after a
  * query or more than `window` positions (0: any) before it. `[H w, n]`.
  */
 export const referenceLogits = kernel({
   id: 'reference-logits',
-  inputs: { q: 'f32', k: 'f32', p: 'u32', b: 'f32' },
-  params: { scale: 'f32', cap: 'f32', window: 'f32', first: 'f32' },
+  inputs: { q: 'f32', t: 'u32', k: 'f32', p: 'u32', b: 'f32' },
+  params: { scale: 'f32', cap: 'f32', window: 'f32' },
   ragged: 'k',
   output: { shape: ({ q, k }) => [q[0] * q[1], k[1]] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = k_shape.y; let d = k_shape.z; let row = index / n; let slot = row / q_shape.y * k_shape.x / q_shape.x * n + index % n;
-  let age = params.first + f32(row % q_shape.y) - f32(p[slot]);
+  let age = f32(t[row % q_shape.y]) - f32(p[slot]);
   output[index] = ${UNSEEN.toExponential()};
   if (age < 0.0 || (params.window > 0.0 && age >= params.window)) { return; }
   var sum = 0.0;
@@ -35,7 +34,7 @@ fn run(index: u32) {
   output[index] = sum + b[slot];
 }`,
   operations: ({ q, k }) => 2 * q.shape[0] * q.shape[1] * k.shape[1] * k.shape[2],
-  ref({ q, k, p, b }, { scale, cap, window, first }, out, lengths, { multiply }) {
+  ref({ q, t, k, p, b }, { scale, cap, window }, out, lengths, { multiply }) {
     const [H = 0, w = 0, d = 0] = q.shape,
       [G = 1, n = 0] = k.shape,
       m = (H / G) * w;
@@ -44,7 +43,7 @@ fn run(index: u32) {
       multiply(q.data.subarray(g * m * d, (g + 1) * m * d), k.data.subarray(g * n * d, (g + 1) * n * d), d, own);
       for (let i = 0; i < m; i++)
         for (let j = 0; j < lengths[g]; j++) {
-          const age = first + (i % w) - p.data[g * n + j],
+          const age = t.data[i % w] - p.data[g * n + j],
             x = own[i * n + j] * scale;
           own[i * n + j] =
             age < 0 || (window > 0 && age >= window)

@@ -1,16 +1,18 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import type { LayerContext, PlacedQueries, Rope } from '@kv/core';
 import { compile, emptyDraft, traceOps } from '@kv/core/engine';
-import { mulberry } from '@kv/core/shared';
+import { mulberry, range } from '@kv/core/shared';
 import { cpu, readCpu } from '@kv/cpu';
 import { each, kernelLaws, refitLaws } from '@kv/laws';
+import type { RefitReference } from '@kv/laws';
 import { fitOracle } from './fit.oracle.ts';
-import { dualEquations, fit, intoSlots, referenceLogits, solved, spread } from '../src/index.ts';
+import { dualEquations, fit, intoSlots, referenceLogits, repeatedQueries, solved, spread } from '../src/index.ts';
 
 const numbers = (count: number, by: number): Float32Array =>
   Float32Array.from({ length: count }, (_, i) => Math.sin(i * by));
 const params: Readonly<Record<string, Readonly<Record<string, number>>>> = {
-  [referenceLogits.id]: { scale: 0.5, cap: 4, window: 3, first: 2 },
+  [referenceLogits.id]: { scale: 0.5, cap: 4, window: 3 },
   [solved.id]: { ridge: 0.01 },
 };
 /** Two queries of each row's KV head, and equations that can be solved. */
@@ -24,6 +26,7 @@ const make = ({ rows, slots, lengths }: { rows: number; slots: number; lengths?:
   }
   return {
     q: { data: numbers(rows * m * 2, 5), shape: [rows, m, 2] },
+    t: { data: Uint32Array.of(2, 3), shape: [1, m] },
     k: { data: numbers(rows * slots * 2, 7), shape: [rows, slots, 2], lengths },
     p: { data: Uint32Array.from({ length: rows * slots }, (_, i) => i % slots), shape: [rows, slots], lengths },
     b: { data: numbers(rows * slots, 2), shape: [rows, slots], lengths },
@@ -55,6 +58,81 @@ describe.each([
   fit({ queries: 6, values: false, bound: 0.5 }),
   fit({ queries: 3, mass: false }),
 ])('$label', (piece) => each(refitLaws(piece, { runs: 100 }), test));
+
+/** Rotary frequencies of channels: those of the scenes of @kv/laws. */
+const frequency = (i: number, half: number): number => 10 ** (-i / half);
+/** Turns queries `[H w, d]` by `positions` positions, pair by pair, in float64. */
+function turnedBy(q: Float32Array, d: number, positions: number): Float32Array {
+  const half = Math.floor(d / 2),
+    to = q.slice();
+  for (let row = 0; row < q.length; row += d)
+    for (let c = 0; c < half; c++) {
+      const angle = positions * frequency(c, half),
+        [a, b] = [q[row + c], q[row + c + half]];
+      to[row + c] = a * Math.cos(angle) - b * Math.sin(angle);
+      to[row + c + half] = a * Math.sin(angle) + b * Math.cos(angle);
+    }
+  return to;
+}
+describe("queries at the answer's positions", () =>
+  each(
+    refitLaws(fit({ queries: 4, from: 'future' }), {
+      runs: 80,
+      at: ({ slots }) => (slots % 2 === 0 ? { window: 7 } : {}),
+      reference(last, { headDim: d, queryHeads: H, length }) {
+        const w = last.length / (d * H);
+        return { queries: turnedBy(last, d, w), positions: Array.from({ length: w }, (_, i) => length + i) };
+      },
+    }),
+    test,
+  ));
+/** Queries of a model that repeats a random layer's context, `[H, w, d]`, after an instruction of 3 tokens. */
+const repeated = ({ queryHeads: H, headDim: d, length: n }: LayerContext, seed: number, w: number): RefitReference => {
+  const draw = mulberry(seed);
+  return {
+    queries: Float32Array.from({ length: H * w * d }, () => 4 * draw() - 2),
+    positions: Array.from({ length: w }, (_, i) => n + 3 + i),
+  };
+};
+describe('queries while the model repeats the context', () =>
+  each(
+    refitLaws(fit({ queries: 4, from: 'repeat' }), {
+      runs: 60,
+      at: ({ slots }) => (slots % 2 === 0 ? { window: 9 } : {}),
+      signals(signal, { at, seed }, ops) {
+        if (signal.id !== 'queries.repeated') return undefined;
+        const { queries, positions } = repeated(at, seed, 4);
+        return {
+          queries: ops.from({ data: queries, shape: [at.queryHeads, 4, at.headDim] }),
+          positions: Uint32Array.from(positions),
+        } satisfies PlacedQueries;
+      },
+      reference: (_, at, { at: own, seed }) => repeated({ ...at, length: own.length }, seed, 4),
+    }),
+    test,
+  ));
+test.each(['mass', 'output'] as const)('the law of the %s tells other queries from its own', (law) =>
+  expect(async () =>
+    refitLaws(fit({ queries: 3 }), { reference: (last, at) => repeated(at, last.length, 3) })[law](),
+  ).rejects.toThrow(law),
+);
+test('the repetition is read once, and its queries are taken evenly over it', async () => {
+  const asked: unknown[] = [];
+  for (const w of [4, 30])
+    await repeatedQueries(w).provide!(
+      {
+        ids: Array.from({ length: 10 }, (_, i) => i),
+        encode: () => [90, 91, 92],
+        queriesOf: async (...all: unknown[]) => asked.push(all),
+      } as never,
+      2,
+    );
+  const ids = [90, 91, 92, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
+  expect(asked).toEqual([
+    [ids, [4, 7, 9, 12], 2],
+    [ids, [3, 4, 5, 6, 7, 8, 9, 10, 11, 12], 2],
+  ]);
+});
 describe('under a soft cap, a window and sinks', () =>
   each(
     refitLaws(fit({ queries: 5 }), {
@@ -84,14 +162,17 @@ const cases = fc.record({
   d: fc.integer({ min: 1, max: 4 }),
   ridge: fc.constantFrom(0.01, 0.3),
   sinks: fc.boolean(),
+  from: fc.constantFrom('window', 'future', 'repeat'),
 });
 test('agrees with Attention Matching in float64, and records only', () => {
   fc.assert(
-    fc.property(cases, ({ seed, G, group, w, n, d, ridge, sinks }) => {
+    fc.property(cases, ({ seed, G, group, w, n, d, ridge, sinks, from }) => {
       const draw = mulberry(seed),
         numbers = (count: number): Float32Array => Float32Array.from({ length: count }, () => 4 * draw() - 2),
         H = G * group,
-        [q, k, v, b] = [numbers(H * w * d), numbers(G * n * d), numbers(G * n * d), numbers(G * n)],
+        [last, k, v, b] = [numbers(H * w * d), numbers(G * n * d), numbers(G * n * d), numbers(G * n)],
+        q = from === 'future' ? turnedBy(last, d, w) : last,
+        half = Math.floor(d / 2),
         own = numbers(H),
         kept = Array.from({ length: G }, () => [
           0,
@@ -112,18 +193,30 @@ test('agrees with Attention Matching in float64, and records only', () => {
           ...{ slots: n, aligned: true, budget: n, selectRows: G },
           ...(sinks && { learnedSinks: own }),
         },
-        arrays: Record<string, Float32Array> = { keys: k, values: v, biases: b };
+        arrays: Record<string, Float32Array> = { keys: k, values: v, biases: b },
+        angles = (of: (x: number) => number, at: Uint32Array): Float32Array =>
+          Float32Array.from({ length: at.length * half }, (_, i) =>
+            of(at[Math.floor(i / half)] * frequency(i % half, half)),
+          ),
+        model: Rope = {
+          rotary: 2 * half,
+          angles: (at) => ({ cos: angles(Math.cos, at), sin: angles(Math.sin, at) }),
+        };
       const run = (ops: typeof cpu.ops) => {
         const read = ({ id }: { readonly id: string }) =>
             id === 'queries'
-              ? ops.from({ data: q, shape: [H, w, d] })
-              : id === 'positions'
-                ? ops.from({ data: Uint32Array.from({ length: G * n }, (_, i) => i % n), shape: [G, n] }, 'u32')
-                : ops.from({ data: arrays[id], shape: id === 'biases' ? [G, n] : [G, n, d] }),
+              ? ops.from({ data: last, shape: [H, w, d] })
+              : id === 'rope'
+                ? model
+                : id === 'queries.repeated'
+                  ? { queries: ops.from({ data: last, shape: [H, w, d] }), positions: range(n + w, w) }
+                  : id === 'positions'
+                    ? ops.from({ data: Uint32Array.from({ length: G * n }, (_, i) => i % n), shape: [G, n] }, 'u32')
+                    : ops.from({ data: arrays[id], shape: id === 'biases' ? [G, n] : [G, n, d] }),
           marks = Float32Array.from({ length: G * n }, (_, i) => Number(kept[Math.floor(i / n)].includes(i % n))),
           layer = { at, budgets: kept.map(({ length }) => length), read },
           budgets = ops.from({ data: Float32Array.from(kept, ({ length }) => length), shape: [G, 1] });
-        return compile(fit({ queries: w, ridge }))
+        return compile(fit({ queries: w, from, ridge }))
           .hooks('compact')[0]
           .run({
             ...{ at, ops, draft: emptyDraft(layer, ops), read: read as never },

@@ -61,6 +61,7 @@ function engine(all: readonly (readonly Float32Array[])[], length: number, promp
     encode: none,
     decode: none,
     observeMax: none,
+    queriesOf: none,
     artifact: none,
     hiddenNumbers: none,
     attentionRows: none,
