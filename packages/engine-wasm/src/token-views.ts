@@ -1,4 +1,5 @@
 import { KvError } from '@kv/core';
+import { stateColumns } from '@kv/core/engine';
 import { countBelow, sumOf } from '@kv/core/shared';
 import type { LayerContext, StateSpec, ViewChoice } from '@kv/core';
 import type { AttentionCounters, HostState, LayerMemory, PassOptions, ViewReads } from '@kv/engine';
@@ -188,8 +189,8 @@ function rangesOf(
 }
 
 /** Returns the columns of a state that its kind tells. */
-const columnsOf = ({ kind, width = 1 }: StateSpec, { length, slots }: LayerContext): number =>
-  kind === 'position' ? length : kind === 'slot' ? slots : width;
+const columnsOf = (spec: StateSpec, { length, slots, headDim }: LayerContext): number =>
+  spec.kind === 'position' ? length : spec.kind === 'slot' ? slots : stateColumns(spec, headDim);
 
 /** Returns the own words of each loop. */
 function ownWords(caches: HostState, at: LayerContext, { loops, budget }: ViewChoice): readonly (readonly number[])[] {

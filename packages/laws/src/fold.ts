@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { compile, emptyDraft, isState, runAttend } from '@kv/core/engine';
+import { compile, emptyDraft, isState, runAttend, stateColumns } from '@kv/core/engine';
 import type { LayerContext, Ops, Piece, State, Tensor } from '@kv/core';
 import { cpu, readCpu } from '@kv/cpu';
 import { claim, lawsOf } from './law.ts';
@@ -60,9 +60,9 @@ function folded(piece: AnyFold, { at, layer, n, biases, q }: FoldCase, events: r
     m = q.length / (H * d),
     states = new Map<string, Tensor>(),
     gone = new Set<number>(),
-    initial = ({ state: { width = 1, perChannel = 0, perPair = 0, init = 0 } }: State): Tensor => {
-      const columns = width + perChannel * d + perPair * d * d;
-      return ops.from({ data: new Float32Array(G * columns).fill(init), shape: [G, columns] });
+    initial = ({ state: spec }: State): Tensor => {
+      const columns = stateColumns(spec, d);
+      return ops.from({ data: new Float32Array(G * columns).fill(spec.init ?? 0), shape: [G, columns] });
     };
   for (const leaves of events) {
     // slots that left before are no longer there

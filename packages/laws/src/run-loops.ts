@@ -1,4 +1,5 @@
 import { KvError } from '@kv/core';
+import { stateColumns } from '@kv/core/engine';
 import type { LayerContext, ViewLoopState, State, StateSpec, ViewChoice, ViewLoop } from '@kv/core';
 
 // The executable definition of kernel/view.ts of @kv/cpu: how the memory of one layer is laid out, and in which order
@@ -39,8 +40,8 @@ export interface LoopResult {
 export type RowOrder = (rows: number) => readonly number[];
 
 /** Returns the columns of a state that follow from its declaration. */
-export const columnsOf = ({ kind, width = 1 }: StateSpec, { slots, length }: LayerContext): number =>
-  ({ slot: slots, position: length, unit: width, sequence: width })[kind];
+export const columnsOf = (spec: StateSpec, { slots, length, headDim }: LayerContext): number =>
+  ({ slot: slots, position: length, unit: spec.width ?? 1, sequence: stateColumns(spec, headDim) })[spec.kind];
 
 type Call = (view: number, own: number, row: number, ...more: readonly number[]) => void;
 type Functions = Readonly<Partial<Record<'index' | 'before' | 'score' | 'choose' | 'after', Call>>>;

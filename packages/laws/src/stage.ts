@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import { cpu, readCpu } from '@kv/cpu';
-import { compile, isState, runSteps, signalKey, emptyDraft, traceOps } from '@kv/core/engine';
+import { compile, isState, runSteps, signalKey, emptyDraft, stateColumns, traceOps } from '@kv/core/engine';
 import type { AnySignal, Backend, Embeddings, Ops, Piece, StateSpec, Tensor, DraftSelection } from '@kv/core';
 import type { EventLayer } from '@kv/core/engine';
 import { claim } from './law.ts';
@@ -185,11 +185,12 @@ function groupSums(data: Float32Array, group: number, slots: number): Float32Arr
   });
   return out;
 }
-function fresh({ at }: Layer, { kind, rows, width = 1, init = 0 }: StateSpec, ops: Ops): Tensor {
-  const shape = [
-    { query: at.queryHeads, kv: at.kvHeads, layer: 1, model: 1 }[rows],
-    { slot: at.slots, position: at.length, unit: at.slots, sequence: width }[kind],
-  ] as const;
+function fresh({ at }: Layer, spec: StateSpec, ops: Ops): Tensor {
+  const { kind, rows, init = 0 } = spec,
+    shape = [
+      { query: at.queryHeads, kv: at.kvHeads, layer: 1, model: 1 }[rows],
+      { slot: at.slots, position: at.length, unit: at.slots, sequence: stateColumns(spec, at.headDim) }[kind],
+    ] as const;
   return ops.from({ data: new Float32Array(shape[0] * shape[1]).fill(init), shape });
 }
 

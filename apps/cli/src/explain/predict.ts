@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import { sumOf } from '@kv/core/shared';
 import type { AnySignal, Budget, LevelShares } from '@kv/core';
-import { isInputSignal, isState, signalKey, slotState } from '@kv/core/engine';
+import { isInputSignal, isState, signalKey, slotState, stateColumns } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
 import { deltaChannels, ffnOf, slotLayers, slotRows, spaceChannels, type Mixer } from '@kv/checkpoints';
 import { planGpu } from '@kv/gpu';
@@ -286,11 +286,15 @@ const partsRead = ({ needs }: CompiledPolicy): number =>
   new Set(needs.flatMap(({ id }) => (id === 'keys' ? 'keys' : id.startsWith('values') ? 'values' : []))).size;
 
 function pieceBytes({ needs }: CompiledPolicy, config: ModelConfig, length: number): number {
-  const { layers } = config,
-    query = sumOf(joinedHeads(config).map(({ queryHeads }) => queryHeads));
-  return [...needs.filter(isState), ...needs.filter(isInputSignal).map(slotState)].reduce((sum, signal) => {
-    const { kind, rows, width = 1 } = signal.state,
-      columns = { slot: length, position: length, unit: 1, sequence: width }[kind];
-    return sum + 4 * columns * { query, kv: slotRows(config), layer: layers, model: 1 }[rows];
+  const layers = joinedHeads(config);
+  return [...needs.filter(isState), ...needs.filter(isInputSignal).map(slotState)].reduce((sum, { state }) => {
+    const { kind, rows } = state,
+      bytes = (count: number, channels: number): number =>
+        4 * count * { slot: length, position: length, unit: 1, sequence: stateColumns(state, channels) }[kind];
+    if (rows === 'model') return sum + bytes(1, 1);
+    return (
+      sum +
+      sumOf(layers.map(({ queryHeads: query, kvHeads: kv, headDim }) => bytes({ query, kv, layer: 1 }[rows], headDim)))
+    );
   }, 0);
 }

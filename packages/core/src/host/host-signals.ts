@@ -4,6 +4,7 @@ import type { Ops } from '../tensor/maths.ts';
 import { range } from '../tensor/range.ts';
 import { sameSignal } from '../piece/signals.ts';
 import type { AnySignal, WindowStatistic } from '../piece/signals.ts';
+import { stateColumns } from '../piece/state.ts';
 import type { StateSpec } from '../piece/state.ts';
 
 import type { HostArray, Tensor } from '../tensor/tensor.ts';
@@ -13,12 +14,13 @@ import type { WindowBlock } from '../piece/window-blocks.ts';
 // Signals that a host without an engine of ours can compute from arrays.
 
 /** Returns the rows and columns of piece state in one layer. */
-export function stateShape(
-  { kind, rows, width = 1 }: StateSpec,
-  at: LayerContext,
-): readonly [rows: number, columns: number] {
-  const count = { query: at.queryHeads, kv: at.kvHeads, layer: 1, model: 1 }[rows];
-  return [count, { slot: at.slots, position: at.length, unit: at.slots, sequence: width }[kind]];
+export function stateShape(spec: StateSpec, at: LayerContext): readonly [rows: number, columns: number] {
+  const { kind, rows } = spec,
+    count = { query: at.queryHeads, kv: at.kvHeads, layer: 1, model: 1 }[rows];
+  return [
+    count,
+    { slot: at.slots, position: at.length, unit: at.slots, sequence: stateColumns(spec, at.headDim) }[kind],
+  ];
 }
 
 /** Returns state as an array of the layer's current size; entries that were never written have the initial value. */
