@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { inTurn } from '@kv/model-testing/in-turn';
 import { recommendedPolicies } from '@kv/policies';
 import { beforeAll, expect, it, test } from 'vitest';
 import { KV } from '../src/main.ts';
@@ -141,7 +142,9 @@ test('those that run on the embedded model alone, in seconds, do what they say',
     // what others read is written first
     first = (words: readonly string[]): boolean => words[0] === 'calibrate' || words.includes('--save-cache');
   expect(cheap.length).toBeGreaterThan(30);
-  for (const { words, piped } of cheap.toSorted((a, b) => Number(first(b.words)) - Number(first(a.words)))) {
+  const firsts = cheap.filter(({ words }) => first(words)),
+    others = cheap.filter(({ words }) => !first(words));
+  for (const { words, piped } of [...firsts, ...inTurn(others, 2)]) {
     const lines = piped
         ? ['The secret code is: XK7M9P2Q. The secret code is:']
         : words[0] === 'chat'

@@ -29,7 +29,7 @@ async function check(row: Row, i: number): Promise<void> {
 
 test('choices that types admit run together: size, forced, sorted, finite, the same again', async () => {
   const { rows, sets } = covering(3),
-    turn = rowsOfTurn(rows, 32);
+    turn = rowsOfTurn(rows, 48);
   for (const [i, row] of turn) await check(row, i);
   console.log(
     `${said(count())} compositions are admitted by types, ${said(count('selector'))} of them differ up to the selector; ran ${said(turn.length)} of the ${said(rows.length)} that hold each of the ${said(sets)} triples of choices that types admit`,
@@ -46,7 +46,7 @@ test('what does not compose says why, and counting agrees with composing', () =>
       ['score allocator', 'unit', 'view'],
       ['demotion', 'view'],
     ],
-    2,
+    4,
   )) {
     let composed = 0;
     for (const row of product(kinds)) {

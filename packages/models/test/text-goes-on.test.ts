@@ -11,6 +11,7 @@ import { hostRunning, TokenText } from '@kv/engine';
 import { createPrefixStore, decode, generate, loadCache, loadModel, saveCache, Sequence } from '../src/index.ts';
 import type { HostModel, StreamDecoder, Tokenizer } from '../src/index.ts';
 import { fixture, fixtureJson } from '@kv/model-testing/fixture';
+import { inTurn } from '@kv/model-testing/in-turn';
 import { reference } from '@kv/model-testing/reference';
 
 const made = new Map<string, Tokenizer>();
@@ -75,7 +76,7 @@ const textOf = (tokenizer: Tokenizer, ids: readonly number[]): TokenText => {
 };
 const read = ({ ids, text, offsets }: TokenText): unknown => ({ ids, text, offsets });
 
-describe.each(names)('%s', (name) => {
+describe.each(inTurn(names, 2))('%s', (name) => {
   test('at every cut a copy goes on as the whole does, and a text and what follows are the text of all ids', () => {
     const tokenizer = made.get(name)!;
     fc.assert(
@@ -176,7 +177,7 @@ function widened(of: Tokenizer): Tokenizer {
   };
 }
 
-describe.each(small)('a model of %s', (name) => {
+describe.each(inTurn(small, 2))('a model of %s', (name) => {
   const over = (): HostModel => {
     const tokenizer = widened(made.get(name)!);
     return { ...model, tokenizer, ...hostRunning(model.decoder, { ...model, tokenizer }) };

@@ -5,6 +5,7 @@ import { stepTogether } from '@kv/engine';
 import { wasmRuntime } from '@kv/engine-wasm';
 import { relative } from '@kv/engine-testing/run';
 import { fixture } from '@kv/model-testing/fixture';
+import { inTurn } from '@kv/model-testing/in-turn';
 import { reference } from '@kv/model-testing/reference';
 import { parsePolicy } from '@kv/policies';
 import { afterAll, describe, expect, test } from 'vitest';
@@ -78,10 +79,11 @@ const written = async (sequence: Sequence): Promise<object> => {
   return Object.fromEntries(all.filter(([, rows]) => rows.some((row) => row.length > 0)));
 };
 
-describe.each([
+const kinds = [
   ['llama', reference('data/goldens/llama')],
   ['gemma2, with windows and a soft cap', fixture('gemma2')],
-])('%s', (name, path) => {
+] as const;
+describe.each(inTurn(kinds, 2))('%s', (name, path) => {
   const models = [1, 2].map((threads) => loadModel(path, { runtime: wasmRuntime(newest, { threads, exact: true }) }));
   afterAll(async () => {
     for (const model of models) (await model).destroy();
