@@ -3,7 +3,7 @@ import { sumOf } from '@kv/core/shared';
 import type { AnySignal, Budget, LevelShares } from '@kv/core';
 import { isInputSignal, isState, signalKey, slotState, stateColumns } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
-import { deltaChannels, ffnOf, slotLayers, slotRows, spaceChannels, type Mixer } from '@kv/checkpoints';
+import { deltaChannels, ffnOf, slotLayers, spaceChannels, type Mixer } from '@kv/checkpoints';
 import { planGpu } from '@kv/gpu';
 import { shapeCosts } from '@kv/engine-webgpu';
 import type { ShapeCosts } from '@kv/engine-webgpu';
