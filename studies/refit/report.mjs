@@ -49,11 +49,12 @@ const interval = (bed, { difference, low, high }) =>
     `${shown(bed, difference)} (${shown(bed, low)} to ${shown(bed, high)})`,
   pValue = ({ p }) => (p < 0.001 ? '< .001' : p.toFixed(3));
 
-/** Whether cell a at a small share does what cell b does at a large one, where b does more than the small share alone. */
+/** Whether a cell at a small share does what a large one does: `got` is the first less the second. */
 function verdict(bed, needed, got) {
+  const within = got.low > -BEDS[bed].margin;
+  if (got.high < 0 && !within) return 'no';
   if (needed.low <= 0) return 'nothing to make up';
-  if (got.low > -BEDS[bed].margin) return 'yes';
-  return got.high < 0 ? 'no' : 'not shown';
+  return within ? 'yes' : 'not shown';
 }
 
 // 1: what was measured
