@@ -16,6 +16,7 @@ export function share(list) {
 
 /** Prints a table in Markdown and an empty line. */
 export function print(head, rows) {
-  console.log([head, head.map(() => '---'), ...rows].map((row) => `| ${row.join(' | ')} |`).join('\n'));
+  const line = (row) => `| ${row.map((cell) => String(cell).replaceAll('|', '\\|')).join(' | ')} |`;
+  console.log([head, head.map(() => '---'), ...rows].map(line).join('\n'));
   console.log();
 }

@@ -32,18 +32,21 @@ export const DOCUMENTS = 0.5;
 
 /** Seed of a document: those of the set `confirm` were never run before the plan was committed. */
 export const seedOf = (set, i) => `refit/${set}/${i}`;
-/** Ten depths in turn, from 5 % to 95 % of the document; each twice, for both forms of a needle. */
-export const depthOf = (i) => ((Math.floor(i / 2) % 10) + 0.5) / 10;
+/** Ten depths in turn, from 5 % to 95 % of the document. */
+export const depthOf = (i) => ((i % 10) + 0.5) / 10;
 
 /** Returns the name of a cell: a selection, a hook, and the share that it keeps in percent. */
 export const nameOf = (selection, hook, share) => `${selection}, ${hook}, ${share}`;
 /** Returns the name of a plain cell with the bytes of the same selection with `moments` at this share. */
 export const equalTo = (selection, share) => nameOf(selection, 'plain in the bytes of moments', share);
 
-/** All cells of the plan: name, policy, a share or the cell whose bytes they take, and whether every document has them. */
+/**
+ * All cells of the plan: name, policy, a share or the cell whose bytes they take, whether every document has them, and
+ * whether attention reads bytes beside slots.
+ */
 export function cells() {
   const one = (selection, policy, hook, share) => ({
-      ...{ name: nameOf(selection, hook, share), share },
+      ...{ name: nameOf(selection, hook, share), share, remembers: hook.includes('moments') },
       policy: hook === 'plain' ? policy : `${policy} | ${hook}`,
     }),
     plain = ({ name, policy }) => SHARES.map((share) => one(name, policy, 'plain', share));

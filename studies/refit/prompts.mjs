@@ -1,6 +1,6 @@
 // One document of plan.md: five facts in a stretch of the novel, their questions, and the prose that follows.
 import { buildHaystack, drawFacts, heldOutBook, paraphrasedFact, random, sentencesOf, tokensOf } from '@kv/tasks';
-import { FORMS, questionOf } from '../lib/facts.mjs';
+import { questionOf } from '../lib/facts.mjs';
 import { askedIds } from '../lib/reading.mjs';
 import { AFTER, depthOf, DOCUMENTS, seedOf, TOKENS } from './cells.mjs';
 
@@ -16,11 +16,15 @@ const WORDS = {
     asked: 'What is the name of the engineer?',
     values: 'Montgomery Fernandez Kowalski Nakamura Petersen Okafor Lindqvist Rossi Schneider Ivanova'.split(' '),
   },
+  fruit: {
+    about: 'The favourite fruit of the captain is',
+    asked: 'What is the favourite fruit of the captain?',
+    values: 'banana mango papaya pear peach melon coconut pineapple plum cherry'.split(' '),
+  },
 };
-/** The four facts that are asked for in their own words. */
-export const DIRECT = [...FORMS, ...Object.keys(WORDS)];
-/** The form of document i's needle, the fact whose depth is set. */
-export const needleOf = (i) => FORMS[i % FORMS.length];
+/** The fact whose depth is set, and the four that are asked for in their own words. */
+export const NEEDLE = 'code',
+  DIRECT = [NEEDLE, ...Object.keys(WORDS)];
 
 /** Returns the sentences that documents are of, and the text of the others. */
 export async function book() {
@@ -45,17 +49,15 @@ export function promptOf(encode, sentences, set, i) {
 
 function draft(encode, sentences, draw, i) {
   const prose = sentences.join(' '),
+    [code] = drawFacts(draw, NEEDLE, 1, prose),
     facts = [
-      ...FORMS.map((form) => {
-        const [{ key, value, statement }] = drawFacts(draw, form, 1, prose);
-        return { kind: form, value, statement, question: questionOf(form, key) };
-      }),
+      { kind: NEEDLE, value: code.value, statement: code.statement, question: questionOf(NEEDLE, code.key) },
       ...Object.keys(WORDS).map((kind) => word(draw, kind)),
       { kind: 'paraphrase', ...paraphrasedFact(draw, prose) },
     ],
     hidden = facts.map(({ kind, statement: text }) => ({
       text,
-      depth: (kind === needleOf(i) ? depthOf(i) : draw.next()) * (TOKENS / (TOKENS + AFTER)),
+      depth: (kind === NEEDLE ? depthOf(i) : draw.next()) * (TOKENS / (TOKENS + AFTER)),
     })),
     text = buildHaystack(sentences, hidden, TOKENS + AFTER, encode, draw),
     { ids, offsets } = encode(text);

@@ -5,7 +5,7 @@ import { pairedTest, wilson } from '@kv/tasks';
 import { linesOf } from '../lib/prompts-by-workers.mjs';
 import { mean, percent, print } from '../lib/tables.mjs';
 import { AT, BESIDE, cells, equalTo, HOOKS, MORE, nameOf, SELECTIONS, SHARES } from './cells.mjs';
-import { DIRECT, needleOf } from './prompts.mjs';
+import { DIRECT, NEEDLE } from './prompts.mjs';
 
 const [out, file] = process.argv.slice(2),
   documents = linesOf(file).sort((a, b) => a.i - b.i),
@@ -20,12 +20,12 @@ const rows = new Map(
 
 /** What a bed counts of a document, larger is better, and by how much less may still be called the same. */
 const BEDS = {
-  needle: { of: ({ answers }, { i }) => [Number(answers[needleOf(i)])], margin: 0.05 },
+  needle: { of: ({ answers }) => [Number(answers[NEEDLE])], margin: 0.05 },
   four: { of: ({ answers }) => DIRECT.map((kind) => Number(answers[kind])), margin: 0.05 },
   paraphrase: { of: ({ answers }) => [Number(answers.paraphrase)], margin: 0.05 },
   prose: { of: ({ kl }) => [-kl], margin: 0.02 },
 };
-const scores = (name, bed) => rows.get(name).map((cell, d) => cell && BEDS[bed].of(cell, documents[d])),
+const scores = (name, bed) => rows.get(name).map((cell) => cell && BEDS[bed].of(cell)),
   has = (name) => rows.get(name).some(Boolean),
   average = (name, bed) => mean(scores(name, bed).filter(Boolean).flat());
 // what the full cache cannot answer shows nothing of a policy
@@ -49,11 +49,12 @@ const interval = (bed, { difference, low, high }) =>
     `${shown(bed, difference)} (${shown(bed, low)} to ${shown(bed, high)})`,
   pValue = ({ p }) => (p < 0.001 ? '< .001' : p.toFixed(3));
 
-/** Whether cell a at a small share does what cell b does at a large one, where b does more than the small share alone. */
+/** Whether a cell at a small share does what a large one does: `got` is the first less the second. */
 function verdict(bed, needed, got) {
+  const within = got.low > -BEDS[bed].margin;
+  if (got.high < 0 && !within) return 'no';
   if (needed.low <= 0) return 'nothing to make up';
-  if (got.low > -BEDS[bed].margin) return 'yes';
-  return got.high < 0 ? 'no' : 'not shown';
+  return within ? 'yes' : 'not shown';
 }
 
 // 1: what was measured
@@ -85,7 +86,7 @@ print(
       ...[answered(of('needle').flat()), percent(average(name, 'four'), 1)],
       ...[answered(of('four').map((four) => four.every(Boolean))), answered(of('paraphrase').flat())],
       ...[mean(all, 'kl').toFixed(4), mean(all, 'nll').toFixed(3), percent(mean(all, 'top'), 1)],
-      percent(mean(rows.get(name).flatMap((cell, d) => cell?.held[needleOf(documents[d].i)] ?? [])), 1),
+      percent(mean(all.map(({ held }) => held[NEEDLE])), 1),
       name === 'full' ? '' : mean(all, 'ms').toFixed(0),
     ];
   }),

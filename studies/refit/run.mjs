@@ -25,10 +25,11 @@ const tryOn = (model, ids) => (policy) =>
   });
 
 /** Asks a cache every question, and reads the prose that follows. */
-async function asked(sequence, { facts, after }, reference) {
+async function asked(sequence, { facts, after }, reference, remembers = false) {
   const rows = sequence.kept().flat(),
     sets = rows.map((row) => new Set(row)),
-    bytes = sequence.memory.cache.liveBytes,
+    { cache, ledger } = sequence.memory,
+    bytes = cache.liveBytes + (remembers ? ledger.entry('states').live : 0),
     answers = {},
     held = {};
   for (const fact of facts) {
@@ -58,7 +59,7 @@ async function runPrompt({ model, sentences, known }, { i }) {
       out.push({ name, ...cell });
     };
     add('full', await asked(document, prompt, reference));
-    for (const { name, policy, share, bytesOf } of todo)
+    for (const { name, policy, share, bytesOf, remembers } of todo)
       await using(document.fork(), async (copy) => {
         const began = process.cpuUsage();
         try {
@@ -69,7 +70,7 @@ async function runPrompt({ model, sentences, known }, { i }) {
           return;
         }
         const ms = Math.round(process.cpuUsage(began).user / 1000);
-        add(name, { ...(await asked(copy, prompt, reference)), ms });
+        add(name, { ...(await asked(copy, prompt, reference, remembers)), ms });
       });
   });
   return {

@@ -13,7 +13,7 @@ const SYNONYMS: Readonly<Record<string, string>> = {
   ...{ doctor: 'physician', lawyer: 'attorney', teacher: 'instructor', pilot: 'aviator', king: 'monarch' },
   ...{ trader: 'merchant', writer: 'author', policeman: 'constable', car: 'automobile', ship: 'vessel' },
   ...{ horse: 'stallion', couch: 'sofa', house: 'dwelling', picture: 'painting', clock: 'timepiece', bike: 'bicycle' },
-  ...{ spend: 'paid', bought: 'purchased', call: 'christened' },
+  ...{ spend: 'paid', bought: 'purchased' },
 };
 const wordsOf = (text: string): readonly string[] =>
   (text.toLowerCase().match(/[a-z]+/g) ?? []).filter((word) => !FUNCTION_WORDS.has(word));
@@ -44,11 +44,12 @@ describe('paraphrasedFact', () => {
       expect(statement.split(value)).toHaveLength(2);
       expect(question).not.toContain(value);
     });
-    const names = 'Esmeralda Guinevere Persephone Valhalla Endeavour Nautilus Bucephalus Calypso Andromeda Excalibur';
+    const amounts = Array.from({ length: 45_000 }, (_, k) => 2 * k + 10_000).join(' ');
     fc.assert(
       fc.property(fc.integer(), (seed) => {
-        expect(names).not.toContain(paraphrasedFact(random(seed), names).value);
+        expect(Number(paraphrasedFact(random(seed), amounts).value) % 2).toBe(1);
       }),
+      { numRuns: 20 },
     );
   });
 });

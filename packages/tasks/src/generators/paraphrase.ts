@@ -3,7 +3,7 @@ import type { Random } from '../random.ts';
 /** A fact, and a question for it in other words. */
 export interface ParaphrasedFact {
   readonly statement: string;
-  /** What answers the question: an amount or a name. It occurs once in the statement. */
+  /** What answers the question: an amount of five digits. */
   readonly value: string;
   /** From its line break to the last character before the answer. */
   readonly question: string;
@@ -22,62 +22,43 @@ const PEOPLE: readonly Synonyms[] = [
   ['author', 'writer'],
   ['constable', 'policeman'],
 ];
-const NAMED: readonly Synonyms[] = [
+const THINGS: readonly Synonyms[] = [
   ['automobile', 'car'],
   ['vessel', 'ship'],
   ['stallion', 'horse'],
-];
-const THINGS: readonly Synonyms[] = [
-  ...NAMED,
   ['sofa', 'couch'],
   ['dwelling', 'house'],
   ['painting', 'picture'],
   ['timepiece', 'clock'],
   ['bicycle', 'bike'],
 ];
-const NAMES =
-  'Esmeralda Guinevere Persephone Valhalla Endeavour Nautilus Bucephalus Calypso Andromeda Excalibur Leviathan Cassiopeia';
-
-const amount = (draw: Random): string => String(10_000 + draw.below(90_000));
-
-/** Verbs differ too: paid and spend, purchased and bought, christened and call. */
+/** Verbs differ too: paid and spend, purchased and bought. */
 const TEMPLATES = [
   {
     statement: 'The {person} paid $<value> for the {thing}.',
     question: 'How much did the {person} spend on the {thing}?',
     answer: 'the {person} spent $',
-    things: THINGS,
-    value: amount,
   },
   {
     statement: 'The {person} purchased the {thing} for $<value>.',
     question: 'What did the {thing} cost when the {person} bought it?',
     answer: 'the cost was $',
-    things: THINGS,
-    value: amount,
-  },
-  {
-    statement: 'The {person} christened the {thing} "<value>".',
-    question: 'What did the {person} call the {thing}?',
-    answer: 'the {person} called the {thing} "',
-    things: NAMED,
-    value: (draw: Random): string => draw.pick(NAMES.split(' ')),
   },
 ];
 
 /**
  * Draws a fact and a question that share no content word, so that a search for the question's words does not find the
- * fact. They share `the`, `for` and the like, and the sign before the value.
+ * fact. They share `the`, `for` and the like, and the sign `$` before the value.
  * @param absentFrom a text in which the value must not occur
  */
 export function paraphrasedFact(draw: Random, absentFrom: string): ParaphrasedFact {
   const template = draw.pick(TEMPLATES),
     person = draw.pick(PEOPLE),
-    thing = draw.pick(template.things),
+    thing = draw.pick(THINGS),
     filled = (text: string, side: 0 | 1): string =>
       text.replaceAll('{person}', person[side]).replaceAll('{thing}', thing[side]);
   let value: string;
-  do value = template.value(draw);
+  do value = String(10_000 + draw.below(90_000));
   while (absentFrom.includes(value));
   return {
     statement: filled(template.statement, 0).replace('<value>', value),
