@@ -41,7 +41,7 @@ const cases = (): fc.Arbitrary<FoldCase> =>
       biased = next() < 0.5,
       m = 1 + Math.floor(3 * next());
     return {
-      ...{ layer, at: { ...at, biased }, n: at.slots },
+      ...{ layer, at: { ...at, biased, ...(next() < 0.5 && { softcap: 1.5 }) }, n: at.slots },
       biases: Float32Array.from({ length: size }, () => (biased ? 2 * next() - 1 : 0)),
       q: Float32Array.from(vectors('spread', at.queryHeads * m, at.headDim, next)),
       group: Array.from({ length: size }, () => Math.floor(3 * next())),
@@ -57,12 +57,18 @@ function folded(piece: AnyFold, { at, layer, n, biases, q }: FoldCase, events: r
     [fold] = compiled.hooks('evict'),
     [adds] = compiled.hooks('attend'),
     { kvHeads: G, headDim: d, queryHeads: H } = at,
-    m = q.length / (H * d),
-    states = new Map<string, Tensor>(),
+    m = q.length / (H * d);
+  claim(
+    fold !== undefined && adds !== undefined,
+    () =>
+      `expected a piece with an onEvict and an onAttend hook, got '${piece.label}' without an ${fold ? 'onAttend' : 'onEvict'} hook`,
+  );
+  const states = new Map<string, Tensor>(),
     gone = new Set<number>(),
     initial = ({ state: spec }: State): Tensor => {
-      const columns = stateColumns(spec, d);
-      return ops.from({ data: new Float32Array(G * columns).fill(spec.init ?? 0), shape: [G, columns] });
+      const rows = { query: H, kv: G, layer: 1, model: 1 }[spec.rows],
+        columns = stateColumns(spec, d);
+      return ops.from({ data: new Float32Array(rows * columns).fill(spec.init ?? 0), shape: [rows, columns] });
     };
   for (const leaves of events) {
     // slots that left before are no longer there
@@ -103,7 +109,16 @@ function folded(piece: AnyFold, { at, layer, n, biases, q }: FoldCase, events: r
       kept: ops.select(of(marks, 1), ops.from({ data: Float32Array.from(counts), shape: [G, 1] })),
       read: read as never,
     });
-    for (const [id, x] of made) states.set(id, x);
+    for (const [id, x] of made) {
+      const state = fold.needs.filter(isState).find((need) => need.id === id);
+      claim(state !== undefined, () => `it writes the state ${id}, expected one that it declares`);
+      const shape = initial(state!).shape; // claimed
+      claim(
+        state!.state.kind !== 'sequence' || x.shape.join() === shape.join(),
+        () => `its state '${state!.as}' is [${x.shape.join(', ')}], expected [${shape.join(', ')}]`,
+      );
+      states.set(id, x);
+    }
     for (const slot of heads.flat()) if (leaves(slot)) gone.add(slot);
   }
   const { masses, values } = runAttend(
@@ -148,7 +163,7 @@ export const folding: Claims<AnyFold> = {
   single: (piece) =>
     fc.property(cases(), (some) => {
       const { at, layer, n, q, biases } = some,
-        { headDim: d, queryHeads: H, kvHeads: G, scale = 1 / Math.sqrt(d) } = at,
+        { headDim: d, queryHeads: H, kvHeads: G, scale = 1 / Math.sqrt(d), softcap } = at,
         m = q.length / (H * d),
         chosen = layer.lengths.map((length, g) => g * n + (some.group[g * n] % length)),
         { masses, values } = folded(piece, some, [(slot) => chosen.includes(slot)]),
@@ -159,7 +174,8 @@ export const folding: Claims<AnyFold> = {
             row = h * m + i;
           let dot = 0;
           for (let c = 0; c < d; c++) dot += q[row * d + c] * layer.keys[slot * d + c];
-          want.masses[row] = dot * scale + biases[slot];
+          const x = dot * scale;
+          want.masses[row] = (softcap === undefined ? x : softcap * Math.tanh(x / softcap)) + biases[slot];
           want.values.set(layer.values.subarray(slot * d, (slot + 1) * d), row * d);
         }
       expectAlike('one slot left', { masses, values }, want, d, 1e-4);

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Policy } from '@kv/core';
-import { compose, onAttend, onEvict, positions, rerotate, scorer, state } from '@kv/core';
+import { compose, onAttend, onEvict, positions, rerotate, scorer, state, view } from '@kv/core';
 import { referenceEngine, stepTogether } from '@kv/engine';
 import { writeTinyModel } from '@kv/model-testing';
 import { snapkv } from '@kv/scorers-attention';
@@ -116,6 +116,14 @@ test('slots whose moments are kept are not moved', async () => {
     "must fit the model's context of 100 tokens, evicted ones included: 'moments' folds slots at their positions, and no slot can be moved after that, got 120",
   );
   await sequence.append(ids.slice(90, 100));
+  expect([sequence.fits(0), sequence.fits(1), sequence.memory.slots.fits(1)]).toEqual([true, false, true]); // an answer ends there
+});
+
+test('a view, which evicts nothing, refuses what folds or refits', () => {
+  for (const hook of [moments(), fit()])
+    expect(() => view(compose(snapkv(), topK(), hook as ReturnType<typeof moments>))).toThrow(
+      /^view: '.*' changes or folds slots when it evicts \((?:moments|fit)\), expected a policy that only chooses: a view evicts nothing$/,
+    );
 });
 
 const sums = state('sums', { kind: 'sequence', rows: 'kv', perChannel: 1, width: 0 });

@@ -8,6 +8,7 @@ import { planGpu } from '@kv/gpu';
 import { shapeCosts } from '@kv/engine-webgpu';
 import type { ShapeCosts } from '@kv/engine-webgpu';
 import {
+  foldedBytes,
   joinedHeads,
   keyValueBytes,
   predictCache,
@@ -149,7 +150,7 @@ export async function predict(
       peak,
       rings: window === 0 ? 0 : window * (width * 4 + 4 * L),
       statistics: statistics * 4,
-      pieceNumbers: pieceBytes(policy, config, length),
+      pieceNumbers: pieceBytes(policy, config, length) - foldedBytes(policy, config), // which `after` holds
       layerStates: stateBytes(model),
       decoded:
         events && form !== 'f32'
@@ -162,6 +163,7 @@ export async function predict(
       tokenBefore: perToken(model) + 2 * sumOf(held.map((n, l) => n * heads[l].queryHeads * heads[l].headDim)),
       tokenAfter:
         perToken(model) +
+        (events ? termWork(policy, model) : 0) +
         (views
           ? (2 * sumOf(heads.map(({ headDim }) => headDim)) * views.slots) / L + views.numbers
           : 2 * sumOf(budgets.map((of, l) => (sumOf(of) * heads[l].queryHeads * heads[l].headDim) / heads[l].kvHeads))),
@@ -284,6 +286,18 @@ function passesOf({ needs }: CompiledPolicy, window: number): readonly string[] 
 /** Returns how many of keys and values the steps of a policy read. */
 const partsRead = ({ needs }: CompiledPolicy): number =>
   new Set(needs.flatMap(({ id }) => (id === 'keys' ? 'keys' : id.startsWith('values') ? 'values' : []))).size;
+
+/** Returns those of a policy's term of attention: each number of its states meets each query head. */
+const termWork = ({ hooks }: CompiledPolicy, config: ModelConfig): number =>
+  sumOf(
+    hooks('attend').flatMap(({ needs }) =>
+      needs
+        .filter(isState)
+        .flatMap(({ state }) =>
+          joinedHeads(config).map(({ queryHeads, headDim }) => queryHeads * stateColumns(state, headDim)),
+        ),
+    ),
+  );
 
 function pieceBytes({ needs }: CompiledPolicy, config: ModelConfig, length: number): number {
   const layers = joinedHeads(config);

@@ -38,6 +38,12 @@ export const view: Factory<typeof options, ViewPiece<'view'>, [policy: Piece<'st
         'view',
         `'${inner.label}' demotes slots, expected a policy without demotions: a view stores nothing`,
       );
+    const [hook] = [...inner.hooks('compact'), ...inner.hooks('evict'), ...inner.hooks('attend')];
+    if (hook)
+      throw new KvError(
+        'view',
+        `'${inner.label}' changes or folds slots when it evicts (${hook.label}), expected a policy that only chooses: a view evicts nothing`,
+      );
     const [wrap] = inner.hooks('wrapSelect');
     const needs = union([positions], inner.needs, wrap?.needs ?? []);
     const loops = rows === 'query' ? loopsOf(inner.steps, wrap) : undefined;

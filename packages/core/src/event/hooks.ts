@@ -161,8 +161,13 @@ export const onCompact = <const N extends string, const S extends readonly AnySi
   }));
 
 /**
- * Declares a hook that folds the slots that leave into state, before compaction: `kept` are those that stay, in the form
- * that selectors leave them.
+ * Declares a hook that folds the slots that leave into state, before compaction.
+ *
+ * @remarks `kept` are the slots that stay, in the form that selectors leave them: `ops.sub(1, ops.mark(kept, biases))` is 1
+ * where a slot leaves. A slot with a bias b counts e^b times. `hooks: (options) => [term(options)]` adds the term that
+ * reads the states. Fold into states of kind `sequence`, with `width` columns (1 unless it is given), `perChannel` more a
+ * channel of a head and `perPair` more a pair of channels; where options change what the columns mean, the state's id must
+ * say so. `foldLaws` of `@kv/laws` tests the whole.
  */
 export const onEvict = <const N extends string, const S extends readonly AnySignal[] = [], O extends Options = {}>(
   name: N,
@@ -177,7 +182,11 @@ export const onEvict = <const N extends string, const S extends readonly AnySign
 
 /**
  * Declares a hook that adds a term to attention: what takes part in each query's softmax in addition to the slots, made from
- * states, which are all that it may read. It first runs once they have been written.
+ * states, which are all that it may read. It first runs once they have been written, for every later query.
+ *
+ * @remarks `queries` `[H, m, d]` are rotated and not scaled: the piece multiplies by `at.scale` (1 / √d without), caps
+ * to `at.softcap`, and heeds `at.window` with the queries' `positions` `[1, m]`. It returns `masses` `[H, m]`, logarithms
+ * as logits are (-1e30 for nothing), and `values` `[H, m, d]`.
  */
 export const onAttend = <const N extends string, const S extends readonly State[] = [], O extends Options = {}>(
   name: N,

@@ -242,8 +242,9 @@ function seen({ layers, length }: Cache): number {
   return length ?? 1 + Math.max(-1, ...layers.map(last));
 }
 
-/** Hooks that act between events, which only an engine can run. */
-const OUTSIDE = ['view', 'freeze', 'wrapSelect', 'compact', 'evict', 'attend'] as const;
+/** Hooks that act between events, and those that change or fold slots, which only an engine can run. */
+const OUTSIDE = ['view', 'freeze', 'wrapSelect'] as const,
+  CHANGING = ['compact', 'evict', 'attend'] as const;
 function eventsOnly(policy: Piece | Policy, { layers }: Cache): CompiledPolicy {
   if (!Array.isArray(layers) || layers.length === 0) throw missing('layers', 'at least one layer');
   const compiled = compile(policy);
@@ -252,6 +253,12 @@ function eventsOnly(policy: Piece | Policy, { layers }: Cache): CompiledPolicy {
     throw new KvError(
       'retain',
       `'${acting.label}' acts outside events: it needs an engine that calls it at every token, expected a policy that evicts`,
+    );
+  const [changing] = CHANGING.flatMap((sort): readonly { readonly label: string }[] => compiled.hooks(sort));
+  if (changing)
+    throw new KvError(
+      'retain',
+      `'${changing.label}' changes or folds the slots of a cache: it needs an engine that holds one, expected a policy that only chooses which slots stay`,
     );
   if (!compiled.evicts)
     throw new KvError(

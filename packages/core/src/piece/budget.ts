@@ -119,7 +119,7 @@ export function slotsOf(budget: Budget, n: number, sizes?: SlotBytes, at = 'budg
   const { form, bytesPerSlot, fixedBytes = 0 } = sizes!; // a number of slots is whole, and bytes were turned into slots
   throw new KvError(
     at,
-    `${budgetText(budget)} hold no slot: one slot in every layer and KV head is ${bytesPerSlot} bytes in ${form}${fixedBytes > 0 ? `, and the policy holds ${fixedBytes} more` : ''}, so expected at least ${bytesPerSlot + fixedBytes}B${form === formNames.at(-1) ? '' : ', or a cache in a coarser form'}`,
+    `${budgetText(budget)} hold no slot: one slot in every layer and KV head is ${bytesPerSlot} bytes in ${form}${fixedBytes > 0 ? `, and the policy holds ${fixedBytes} more` : ''}, so expected at least ${bytesPerSlot + fixedBytes}B${fixedBytes > 0 ? ', or a policy that holds less' : form === formNames.at(-1) ? '' : ', or a cache in a coarser form'}`,
   );
 }
 

@@ -152,10 +152,11 @@ export class Chat {
       { maxNewTokens } = this.#options,
       sequence = this.#sequence,
       ids = [...this.#unread, ...this.#turns.turn(message, this.#text())];
-    if (retention.slots === undefined && !sequence.memory.slots.fits(ids.length))
+    const [fixed] = retention.policy ? compile(retention.policy).hooks('attend') : [];
+    if ((retention.slots === undefined || fixed) && !sequence.fits(ids.length))
       throw new KvError(
         'chat',
-        `expected a message that fits the model's context, got ${ids.length} tokens after ${sequence.progress.length}: a policy and a budget keep a conversation going`,
+        `expected a message that fits the model's context, got ${ids.length} tokens after ${sequence.progress.length}: ${fixed ? `'${fixed.label}' folds slots at their positions, and a policy without it keeps a conversation going` : 'a policy and a budget keep a conversation going'}`,
       );
     this.#protect(message, ids, retention);
     const tokens: number[] = [];
@@ -268,12 +269,7 @@ export class Chat {
    * before it begins.
    */
   async #goesOn(text: string, finish: Finish, left: number): Promise<boolean> {
-    if (
-      text.trim() !== '' ||
-      finish !== 'stop' ||
-      left <= 0 ||
-      !this.#sequence.memory.slots.fits(this.#unread.length + 1)
-    )
+    if (text.trim() !== '' || finish !== 'stop' || left <= 0 || !this.#sequence.fits(this.#unread.length + 1))
       return false;
     await this.#sequence.append(this.#unread);
     this.#unread = [];

@@ -109,7 +109,7 @@ async function* run(model: Model, given: GenerateOptions): AsyncGenerator<Chunk,
       finish = 'aborted';
     }
     const last = tokens.at(-1);
-    if (logits > 0 && last !== undefined && sequence.memory.slots.fits(1)) {
+    if (logits > 0 && last !== undefined && sequence.fits(1)) {
       await sequence.step(last);
       rows.push(...(await sequence.logits()));
     }
@@ -189,7 +189,7 @@ export async function* decodeWith(
         break;
       }
       if (made + 1 === maxNewTokens) break;
-      if (!sequence.memory.slots.fits(1)) {
+      if (!sequence.fits(1)) {
         finish = 'context';
         break;
       }

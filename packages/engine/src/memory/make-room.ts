@@ -17,14 +17,19 @@ export function expectRoom(
   );
 }
 
+/** Returns the tokens after `more`, from the first rotation on, those of evicted slots included. */
+export const tokensAfter = ({ context: { progress } }: Pick<SequenceCaches, 'context'>, more: number): number =>
+  progress.length - progress.shift + more;
+
 /** Checks that `more` tokens fit where no slot can be moved. @param by what folded slots at their positions @throws KvError if not */
 export function expectRoomUnmoved(
-  { context: { window, progress } }: Pick<SequenceCaches, 'context'>,
+  caches: Pick<SequenceCaches, 'context'>,
   more: number,
   where: string,
   by: string,
 ): void {
-  const tokens = progress.length - progress.shift + more;
+  const { window } = caches.context,
+    tokens = tokensAfter(caches, more);
   if (tokens > window)
     throw new KvError(
       where,

@@ -5,7 +5,7 @@ import type { Ledger } from '../ledger.ts';
 import type { ActivePolicy, EventResult } from './active-policy.ts';
 import type { EventRequest, SequenceCaches } from './caches.ts';
 import type { FeedOptions, FeedResult } from './feed.ts';
-import { expectRoom, expectRoomUnmoved, makeRoom } from './make-room.ts';
+import { expectRoom, expectRoomUnmoved, makeRoom, tokensAfter } from './make-room.ts';
 import { attendHook } from './active-policy.ts';
 import type { TokenProgress } from './progress.ts';
 import type { SlotCounts } from './slot-counts.ts';
@@ -95,6 +95,12 @@ export class Memory {
       if (phase === 'prefill') caches.states?.keep(progress.length);
       return fed;
     });
+  }
+
+  /** Whether so many more tokens fit the context under a policy, which may keep slots from being moved. */
+  fits(more: number, active: ActivePolicy): boolean {
+    const { slots, caches } = this;
+    return slots.fits(more) && !(attendHook(active) && tokensAfter(caches, more) > caches.context.window);
   }
 
   /** Runs the policy's step hooks, after a decoded token. */

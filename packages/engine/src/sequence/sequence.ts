@@ -179,6 +179,11 @@ export class Sequence {
     stats.times.decode += performance.now() - started;
   }
 
+  /** Whether so many more tokens fit the model's context under the active policy. */
+  fits(more: number): boolean {
+    return this.memory.fits(more, this.active);
+  }
+
   /**
    * Returns an independent copy over the same weights.
    *

@@ -41,7 +41,10 @@ const mean = (
             by = at.scale ?? 1 / Math.sqrt(d),
             each = (x: Tensor): Tensor => ops.broadcast(ops.broadcast(x, H), H * m),
             flat = ops.reshape(q, [H * m, d]),
-            logit = ops.mul(ops.sum(ops.mul(flat, each(k))), by),
+            cap = at.softcap ?? 0,
+            plain = ops.mul(ops.sum(ops.mul(flat, each(k))), by),
+            half = ops.exp(ops.mul(plain, cap && 2 / cap)),
+            logit = cap ? ops.mul(cap, ops.sub(1, ops.div(2, ops.add(half, 1)))) : plain,
             masses = ops.where(ops.less(0, each(n)), ops.add(logit, ops.log(ops.max(each(n), 1e-30))), -1e30);
           return {
             masses: bias(ops.reshape(masses, [H, m]), ops, H),

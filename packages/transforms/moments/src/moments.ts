@@ -24,7 +24,7 @@ const folded = ({ stretches, cross, spread }: Kept): State<'folded'> => ({
     perPair: (Number(cross) + Number(spread)) * stretches,
   }),
   // states of other options are others
-  id: `state.folded.${stretches}${cross ? '.cross' : ''}${spread ? '.spread' : ''}`,
+  id: `state.moments.${stretches}${cross ? '.cross' : ''}${spread ? '.spread' : ''}`,
 });
 const fields = ({ stretches, cross, spread }: Kept) => ({ stretches, cross: Number(cross), spread: Number(spread) });
 
