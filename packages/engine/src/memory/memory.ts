@@ -97,7 +97,7 @@ export class Memory {
     });
   }
 
-  /** Whether so many more tokens fit the context under a policy, which may keep slots from being moved. */
+  /** Whether this many more tokens fit the context under a policy, which may keep slots from being moved. */
   fits(more: number, active: ActivePolicy): boolean {
     const { slots, caches } = this;
     return slots.fits(more) && !(attendHook(active) && tokensAfter(caches, more) > caches.context.window);

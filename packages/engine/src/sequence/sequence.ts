@@ -179,7 +179,7 @@ export class Sequence {
     stats.times.decode += performance.now() - started;
   }
 
-  /** Whether so many more tokens fit the model's context under the active policy. */
+  /** Whether this many more tokens fit the model's context under the active policy. */
   fits(more: number): boolean {
     return this.memory.fits(more, this.active);
   }
