@@ -88,7 +88,7 @@ test.each([path, fixture('gemma4')])(
   },
 );
 
-test('a repetition that exceeds the context is one sentence', async () => {
+test('a repetition that exceeds the context is one sentence, before the prompt is read', async () => {
   const sequence = new Sequence(model);
   await expect(
     sequence.prefill([...ids, ...ids.slice(0, 20)], {
@@ -98,6 +98,9 @@ test('a repetition that exceeds the context is one sentence', async () => {
   ).rejects.toThrow(
     /^policy: '.*' reads 179 tokens once more over the prompt, which together must fit the model's context of 256 tokens, got 319: take a shorter prompt, about half the context, or a policy without a second pass$/,
   );
+  // before the prompt was read
+  expect(sequence.progress.length).toBe(0);
+  await sequence.prefill(ids.slice(0, 9));
   sequence.destroy();
 });
 

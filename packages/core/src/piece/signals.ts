@@ -23,6 +23,11 @@ export interface Signal<As extends string = string, Value = Tensor> {
   readonly cost: SignalCost;
   /** A provider published with the signal, for values that no engine computes itself (KVzip's reconstruction pass). */
   readonly provide?: SignalProvider<Value>;
+  /**
+   * Returns the ids that the provider feeds after the whole prompt, so that an engine can say before it reads a prompt that
+   * both exceed the context. @defaultValue it feeds none
+   */
+  readonly feeds?: (of: Pick<ProviderEngine, 'encode' | 'ids'>) => readonly number[];
   /** The provider uses `hiddenNumbers`: their input is recorded while tokens are fed. */
   readonly hidden?: true;
   /** Present in the type only: the value that a piece is given. */

@@ -73,6 +73,24 @@ const beyondContext = (window: number, got: number): KvError =>
   new KvError('observeMax', `must fit the model's context of ${window} tokens, got ${got}`);
 
 /** @throws KvError unless these are ascending indices of `count` ids */
+/**
+ * Checks that what the providers of a policy feed after a prompt fits the context with it.
+ * @throws KvError naming the policy and the tokens
+ */
+export function expectFed(
+  { model: { tokenizer }, progress, window }: SequenceContext,
+  policy: CompiledPolicy,
+  ids: readonly number[],
+): void {
+  const all = [...progress.text.ids, ...ids],
+    encode = (text: string): readonly number[] => tokenizer.encode(text, { special: false }).ids;
+  for (const { feeds } of policy.needs) {
+    const more = feeds?.({ encode, ids: all }).length ?? 0,
+      end = all.length - progress.shift + more;
+    if (more > 0 && end > window) throw unfit(beyondContext(window, end), policy, more);
+  }
+}
+
 function expectIndices(chosen: readonly number[], count: number): void {
   if (chosen.length === 0 || !chosen.every((x, i) => Number.isSafeInteger(x) && x > (chosen[i - 1] ?? -1) && x < count))
     throw new KvError(

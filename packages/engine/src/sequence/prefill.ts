@@ -8,6 +8,7 @@ import type { FeedOptions, Output } from '../memory/feed.ts';
 import type { Memory } from '../memory/memory.ts';
 import type { Observer } from '../memory/observer.ts';
 import { expectRoom } from '../memory/make-room.ts';
+import { expectFed } from '../memory/providers.ts';
 import type { Model } from '../memory/runtime.ts';
 import { observationPlan } from '../memory/observation-plan.ts';
 import { PREFILL_PARTS } from '../options.ts';
@@ -67,6 +68,9 @@ export async function* prefill(
       : ids.length,
     'prompt',
   );
+  // slots that left before, or in a block, make room for what is fed
+  if (acts && (late || size >= ids.length) && memory.slots.longest === progress.length)
+    expectFed(memory.caches.context, compiled, ids);
   progress.setPrompt(ids.length);
   sequence.rollback();
   schedule.active = active;

@@ -10,6 +10,7 @@ export const reconstruction: Signal<'attention'> = {
   id: 'reconstruction',
   as: 'attention',
   cost: 'pass',
+  feeds: repeating,
   provide: (engine, layer) => engine.observeMax(repeating(engine), layer),
 };
 /** Signal: `reconstruction` with the weights of each query divided by |h|_2, h the layer's input for its token. */

@@ -9,6 +9,7 @@ export const rereading: Signal<'attention'> = {
   id: 'rereading',
   as: 'attention',
   cost: 'pass',
+  feeds: ({ ids }) => ids,
   provide: (engine, layer) => engine.observeMax(engine.ids, layer),
 };
 

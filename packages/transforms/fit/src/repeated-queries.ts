@@ -10,6 +10,7 @@ export const repeatedQueries = (w: number): Signal<'repeated', PlacedQueries> =>
   as: 'repeated',
   args: { w },
   cost: 'pass',
+  feeds: repeating,
   provide(engine, layer) {
     const ids = repeating(engine),
       { length: n } = engine.ids,
