@@ -72,7 +72,6 @@ export async function runProviders(
 const beyondContext = (window: number, got: number): KvError =>
   new KvError('observeMax', `must fit the model's context of ${window} tokens, got ${got}`);
 
-/** @throws KvError unless these are ascending indices of `count` ids */
 /**
  * Checks that what the providers of a policy feed after a prompt fits the context with it.
  * @throws KvError naming the policy and the tokens
@@ -91,6 +90,7 @@ export function expectFed(
   }
 }
 
+/** @throws KvError unless these are ascending indices of `count` ids */
 function expectIndices(chosen: readonly number[], count: number): void {
   if (chosen.length === 0 || !chosen.every((x, i) => Number.isSafeInteger(x) && x > (chosen[i - 1] ?? -1) && x < count))
     throw new KvError(
