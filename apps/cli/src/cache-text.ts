@@ -56,11 +56,10 @@ export const engineText = (
   form: CacheForm = cacheForm,
 ): string => `engine: ${engine}; ${cacheText(form, config)}\n`;
 
-/** Returns what a sequence holds apart from the slots of its cache, of `live` bytes in all: states, and what policies read. */
-export function heldApart(live: number, { liveBytes, stateBytes }: CacheUsage): readonly string[] {
-  const recorded = live - liveBytes - stateBytes;
+/** Returns what a sequence holds apart from the slots of its cache: states, and what policies read. */
+export function heldApart({ stateBytes, recordedBytes }: CacheUsage): readonly string[] {
   return [
     ...(stateBytes > 0 ? [`${bytesText(stateBytes)} of states`] : []),
-    ...(recorded > 0 ? [`${bytesText(recorded)} recorded for policies`] : []),
+    ...(recordedBytes > 0 ? [`${bytesText(recordedBytes)} recorded for policies`] : []),
   ];
 }

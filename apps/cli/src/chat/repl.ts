@@ -111,8 +111,5 @@ function meter(share: number): string {
 const WIDTH = 12;
 
 /** Describes the bytes of held keys and values, those of states of layers, and those recorded for the policy. */
-const bytesHeld = ({ memory: { cache, ledger } }: Sequence): string =>
-  [
-    `${bytesText(cache.liveBytes)} of keys and values`,
-    ...heldApart(ledger.live - ledger.entry('decoded').live, cache),
-  ].join(', ');
+const bytesHeld = ({ memory: { cache } }: Sequence): string =>
+  [`${bytesText(cache.liveBytes)} of keys and values`, ...heldApart(cache)].join(', ');

@@ -22,17 +22,7 @@ interface Told {
 
 /** Describes in one line what the last event of a run kept and dropped in all layers and KV heads, and its bytes. */
 export function keptLine(
-  {
-    kept,
-    levels,
-    policy,
-    counts: { events = 0, steps = 0 },
-    bytes: { live },
-    cache,
-    budget,
-    raised,
-    budgetBytes = 0,
-  }: KeptReport,
+  { kept, levels, policy, counts: { events = 0, steps = 0 }, cache, budget, raised, budgetBytes = 0 }: KeptReport,
   { read, every = Number.POSITIVE_INFINITY, share, of = 'the prompt', when = 'in the end' }: Told,
 ): string {
   const rows = kept.flat(),
@@ -46,7 +36,7 @@ export function keptLine(
       budget === undefined
         ? ''
         : `, budget ${share === undefined ? '' : `${share} of ${counted(read, 'token')} = `}${counted(budget, 'slot')}${raised === undefined ? '' : `, raised to the ${raised} that are forced`} = ${bytesText(budgetBytes)}`,
-    held = [`${bytesText(cache.liveBytes)} ${when}`, ...heldApart(live, cache)].join(', and ');
+    held = [`${bytesText(cache.liveBytes)} ${when}`, ...heldApart(cache)].join(', and ');
   if (events === 0) return `kept all ${counted(read, 'token')} of ${of} (${policy || 'full'}), ${held}`;
   return `kept ${slots} of ${counted(seen, 'token')} a layer and KV head${levels ? `, ${levelsText(levels.flat(2))}` : ''}, dropped ${Number((seen - mean).toFixed(1))} (${policy}${under}), ${held}`;
 }

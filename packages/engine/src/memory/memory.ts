@@ -22,6 +22,8 @@ export interface CacheUsage {
   readonly peakBytes: number;
   /** Bytes of the states of layers that keep no slots, whatever the number of tokens; 0 where all layers keep slots. */
   readonly stateBytes: number;
+  /** Bytes of what policies record: last queries, sums of attention, numbers of pieces, and what they folded. */
+  readonly recordedBytes: number;
 }
 
 /**
@@ -48,13 +50,15 @@ export class Memory {
   get cache(): CacheUsage {
     const { context, states } = this.caches,
       { form, ledger, model } = context,
-      { live, peak } = ledger.entry('cache');
+      { live, peak } = ledger.entry('cache'),
+      stateBytes = states?.bytes ?? 0;
     return {
       form,
       bytesPerToken: tokenBytes(form, model.config),
       liveBytes: live,
       peakBytes: peak,
-      stateBytes: states?.bytes ?? 0,
+      stateBytes,
+      recordedBytes: ledger.live - live - stateBytes - ledger.entry('decoded').live,
     };
   }
 

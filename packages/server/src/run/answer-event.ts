@@ -123,6 +123,7 @@ function totalUsage(all: readonly Usage[]): Usage {
       ...all[0].cache,
       liveBytes: sum((u) => u.cache.liveBytes),
       peakBytes: Math.max(...all.map((u) => u.cache.peakBytes)),
+      recordedBytes: sum((u) => u.cache.recordedBytes),
     },
     scoredEvicted: all.some((u) => u.scoredEvicted),
     notes: new Set(all.flatMap(({ notes }) => [...notes])),

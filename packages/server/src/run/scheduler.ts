@@ -356,12 +356,13 @@ export class Scheduler {
       { slots, tokens } = heldOf(sequence);
     if (usage) {
       usage.keptSlots += slots.kept;
-      const { liveBytes, peakBytes } = sequence.memory.cache,
+      const { liveBytes, peakBytes, recordedBytes } = sequence.memory.cache,
         { cache } = usage;
       usage.cache = {
         ...cache,
         liveBytes: cache.liveBytes + liveBytes,
         peakBytes: Math.max(cache.peakBytes, peakBytes),
+        recordedBytes: cache.recordedBytes + recordedBytes,
       };
       for (const note of sequence.stats.notes) usage.notes.add(note);
       const grown = grownNote(sequence, slots.kept);
