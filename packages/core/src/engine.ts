@@ -50,6 +50,7 @@ export { isInputSignal, isInputState, slotState } from './piece/input-signal.ts'
 export { filesOf, runInputSignal } from './event/input-numbers.ts';
 export type { InputPlace } from './event/input-numbers.ts';
 export { isState, stateColumns } from './piece/state.ts';
+export { stateArray } from './host/host-signals.ts';
 export { rowMajor, sizeOf, takesLengths } from './tensor/tensor.ts';
 export { countedOps, namedCalls, traceOps } from './tensor/trace.ts';
 export type { OperationCount } from './tensor/trace.ts';

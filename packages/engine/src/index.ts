@@ -30,6 +30,7 @@ export {
   foldedBytes,
   givesBiases,
   movesTogether,
+  pieceStateBytes,
   policySizes,
   slotSizes,
 } from './cache/slot-sizes.ts';

@@ -2,12 +2,11 @@ import { compile, emptyDraft } from '@kv/core/engine';
 import { mulberry } from '@kv/core/shared';
 import type { Backend } from '@kv/core';
 import { cpu } from '@kv/cpu';
-import { kernelLaws } from '@kv/laws';
 import type { KernelSize } from '@kv/laws';
 import { dualEquations, fit, intoSlots, referenceLogits, solved, spread } from '@kv/transforms-fit';
 import { expect } from 'vitest';
+import { asReference } from './as-reference.ts';
 import { gpuTests } from './device.ts';
-import { share } from './differential.ts';
 
 const gpuTest = await gpuTests();
 const numbers = (count: number, by: number): Float32Array =>
@@ -38,20 +37,12 @@ function inputsOf({ rows, slots, lengths }: KernelSize) {
   };
 }
 for (const kernel of [referenceLogits, dualEquations, solved, spread, intoSlots])
-  gpuTest(`the kernel ${kernel.id} as its reference`, async (gpu) => {
-    for (const law of Object.values(
-      kernelLaws(kernel, {
-        backend: gpu,
-        runs: share(8),
-        tolerance: 1e-4,
-        make: (size) => ({
-          inputs: Object.fromEntries(Object.keys(kernel.inputs).map((name) => [name, inputsOf(size)[name as 'x']])),
-          params: { heads: size.rows, scale: 0.5, cap: 4, window: 3, ridge: 0.01 },
-        }),
-      }),
-    ))
-      await law();
-  });
+  gpuTest(`the kernel ${kernel.id} as its reference`, (gpu) =>
+    asReference(gpu, kernel, (size) => ({
+      inputs: inputsOf(size),
+      params: { heads: size.rows, scale: 0.5, cap: 4, window: 3, ridge: 0.01 },
+    })),
+  );
 
 gpuTest('a fit of ragged heads as on the CPU', async (gpu) => {
   const [H, G, w, n, d, lengths] = [4, 2, 5, 40, 8, [40, 23]],

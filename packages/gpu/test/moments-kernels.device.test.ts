@@ -1,8 +1,7 @@
-import { kernelLaws } from '@kv/laws';
 import type { KernelSize } from '@kv/laws';
 import { foldedMeans, foldedMoments, recordSize, stretchLogits, stretchValues } from '@kv/transforms-moments';
+import { asReference } from './as-reference.ts';
 import { gpuTests } from './device.ts';
-import { share } from './differential.ts';
 
 const gpuTest = await gpuTests();
 const numbers = (count: number, by: number): Float32Array =>
@@ -39,21 +38,9 @@ function inputsOf({ rows, slots, lengths }: KernelSize) {
   };
 }
 for (const kernel of [foldedMeans, foldedMoments, stretchLogits, stretchValues])
-  gpuTest(`the kernel ${kernel.id} as its reference`, async (gpu) => {
-    for (const law of Object.values(
-      kernelLaws(kernel, {
-        backend: gpu,
-        runs: share(8),
-        tolerance: 1e-4,
-        make: (size) => {
-          const given = inputsOf(size),
-            inputs = Object.keys(kernel.inputs).map((name) => {
-              const of = name === 'p' && kernel.id === stretchLogits.id ? 'at' : name;
-              return [name, given[of as 'k']];
-            });
-          return { inputs: Object.fromEntries(inputs), params };
-        },
-      }),
-    ))
-      await law();
-  });
+  gpuTest(`the kernel ${kernel.id} as its reference`, (gpu) =>
+    asReference(gpu, kernel, (size) => {
+      const { at, ...inputs } = inputsOf(size);
+      return { inputs: { ...inputs, ...(kernel.id === stretchLogits.id && { p: at }) }, params };
+    }),
+  );

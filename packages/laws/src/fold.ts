@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { compile, emptyDraft, isState, runAttend, stateColumns } from '@kv/core/engine';
+import { compile, emptyDraft, isState, runAttend, stateArray } from '@kv/core/engine';
 import type { LayerContext, Ops, Piece, State, Tensor } from '@kv/core';
 import { cpu, readCpu } from '@kv/cpu';
 import { claim, lawsOf } from './law.ts';
@@ -65,11 +65,7 @@ function folded(piece: AnyFold, { at, layer, n, biases, q }: FoldCase, events: r
   );
   const states = new Map<string, Tensor>(),
     gone = new Set<number>(),
-    initial = ({ state: spec }: State): Tensor => {
-      const rows = { query: H, kv: G, layer: 1, model: 1 }[spec.rows],
-        columns = stateColumns(spec, d);
-      return ops.from({ data: new Float32Array(rows * columns).fill(spec.init ?? 0), shape: [rows, columns] });
-    };
+    initial = ({ state }: State): Tensor => ops.from(stateArray(state, at), state.dtype);
   for (const leaves of events) {
     // slots that left before are no longer there
     const heads = Array.from({ length: G }, (_, g) =>

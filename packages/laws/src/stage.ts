@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import { cpu, readCpu } from '@kv/cpu';
-import { compile, isState, runSteps, signalKey, emptyDraft, stateColumns, traceOps } from '@kv/core/engine';
-import type { AnySignal, Backend, Embeddings, Ops, Piece, StateSpec, Tensor, DraftSelection } from '@kv/core';
+import { compile, isState, runSteps, signalKey, emptyDraft, stateArray, traceOps } from '@kv/core/engine';
+import type { AnySignal, Backend, Embeddings, Ops, Piece, Tensor, DraftSelection } from '@kv/core';
 import type { EventLayer } from '@kv/core/engine';
 import { claim } from './law.ts';
 import type { LawOptions } from './law.ts';
@@ -121,7 +121,7 @@ export function stage(
           : tensor(layer, sums, heads, slots);
       }
       default:
-        if (isState(signal)) return fresh(layer, signal.state, ops);
+        if (isState(signal)) return ops.from(stateArray(signal.state, layer.at), signal.state.dtype);
         throw new KvError(
           'laws',
           `have no value for the signal ${signalKey(signal)}: pass { signals: (signal, layer, ops) => ... }`,
@@ -185,15 +185,6 @@ function groupSums(data: Float32Array, group: number, slots: number): Float32Arr
   });
   return out;
 }
-function fresh({ at }: Layer, spec: StateSpec, ops: Ops): Tensor {
-  const { kind, rows, init = 0 } = spec,
-    shape = [
-      { query: at.queryHeads, kv: at.kvHeads, layer: 1, model: 1 }[rows],
-      { slot: at.slots, position: at.length, unit: at.slots, sequence: stateColumns(spec, at.headDim) }[kind],
-    ] as const;
-  return ops.from({ data: new Float32Array(shape[0] * shape[1]).fill(init), shape });
-}
-
 /** Returns the drafts that a piece leaves, unchecked: laws judge the piece itself, without an engine's checks. */
 export const play = (piece: Piece, { layers, drafts }: StagedScene, ops: Ops): readonly DraftSelection[] =>
   runSteps(compile(piece).steps, layers, ops, drafts, (step, cells) => step.run(cells));

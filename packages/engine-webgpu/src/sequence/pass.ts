@@ -187,17 +187,18 @@ export function attentionIn(
     needs.some(({ id }) => id === 'attention.accumulated'),
   );
   const hook = termOf(active, layer),
+    // one for all chunks, whose states are read once
+    place = hook && {
+      at: ofReader(caches.slots.layerContext(l, active), reader),
+      ops: scope.ops,
+      read: caches.reader(l, scope, reader),
+    },
     term = (live: TokenChunk, q: Tensor): AttentionTerm | undefined =>
-      hook &&
-      runAttend(
-        hook,
-        {
-          at: ofReader(caches.slots.layerContext(l, active), reader),
-          ops: scope.ops,
-          read: caches.reader(l, scope, reader),
-        },
-        { queries: q, positions: scope.ops.from({ data: live.at, shape: [1, live.m] }, 'u32') },
-      );
+      place &&
+      runAttend(hook, place, {
+        queries: q,
+        positions: scope.ops.from({ data: live.at, shape: [1, live.m] }, 'u32'),
+      });
   return (live, q, first) => {
     if (!counted && live.m > 0) counters.fused++;
     counted ||= live.m > 0;

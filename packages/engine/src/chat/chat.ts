@@ -3,7 +3,7 @@ import type { Budget, Policy, ResolvedOptions, PositionSpan } from '@kv/core';
 import { allowanceOf, compile, expectBudget, settleOwn, showValue, withProtected } from '@kv/core/engine';
 import type { ChatMessage } from '@kv/checkpoints';
 import type { CacheForm } from '../cache/form.ts';
-import { bytesOfSlots, foldedBytes, givesBiases, slotSizes } from '../cache/slot-sizes.ts';
+import { bytesOfSlots, policySizes } from '../cache/slot-sizes.ts';
 import { givenGrammar } from '../generate/answer-grammar.ts';
 import { decode } from '../generate/generate.ts';
 import { isPlace, placesOf, protectedSpans, textOfProtected } from '../generate/protect.ts';
@@ -358,7 +358,7 @@ async function retentionOf(
     return { ...(policy && { policy }), block: block ?? longest, ...(every !== undefined && { every }) };
   // messages need room in addition to the budget, so a policy that chooses its own size needs one too
   expectBudget({ ...compiled, choosesBudget: false }, budget);
-  const sizes = slotSizes(config, form, true, compiled.levels, givesBiases(compiled), foldedBytes(compiled, config)), // a conversation outgrows the context, and its slots are then moved
+  const sizes = policySizes(config, form, compiled, true), // a conversation outgrows the context, and its slots are then moved
     { slots } = allowanceOf(compiled, budget!, maxPositions, { sizes });
   if (slots >= maxPositions)
     throw new KvError('budget', `expected fewer slots than the context of ${name}, ${maxPositions}, got ${slots}`);

@@ -1,7 +1,7 @@
 import { allowanceOf } from '@kv/core/engine';
 import type { SlotBytes } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
-import { foldedBytes, givesBiases, movesTogether, slotSizes } from '../cache/slot-sizes.ts';
+import { movesTogether, policySizes } from '../cache/slot-sizes.ts';
 import type { ActivePolicy } from './active-policy.ts';
 import type { SequenceContext } from './context.ts';
 
@@ -13,15 +13,7 @@ export const sizesAt = (
   { model, form, window, progress }: SequenceContext,
   policy: CompiledPolicy,
   tokens: number,
-): SlotBytes =>
-  slotSizes(
-    model.config,
-    form,
-    progress.shift > 0 || tokens > window || movesTogether(policy),
-    policy.levels,
-    givesBiases(policy),
-    foldedBytes(policy, model.config),
-  );
+): SlotBytes => policySizes(model.config, form, policy, progress.shift > 0 || tokens > window || movesTogether(policy));
 
 /** Returns the active policy for an event at this number of tokens: bytes, and a share that follows, are slots again. */
 export function atLength(active: ActivePolicy, tokens: number, context: SequenceContext): ActivePolicy {

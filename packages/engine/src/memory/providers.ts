@@ -81,12 +81,12 @@ export function expectFed(
   policy: CompiledPolicy,
   ids: readonly number[],
 ): void {
-  const all = [...progress.text.ids, ...ids],
-    encode = (text: string): readonly number[] => tokenizer.encode(text, { special: false }).ids;
+  const encode = (text: string): readonly number[] => tokenizer.encode(text, { special: false }).ids;
   for (const { feeds } of policy.needs) {
-    const more = feeds?.({ encode, ids: all }).length ?? 0,
-      end = all.length - progress.shift + more;
-    if (more > 0 && end > window) throw unfit(beyondContext(window, end), policy, more);
+    if (!feeds) continue;
+    const { length: more } = feeds({ encode, ids: [...progress.text.ids, ...ids] }),
+      end = progress.length - progress.shift + ids.length + more;
+    if (end > window) throw unfit(beyondContext(window, end), policy, more);
   }
 }
 

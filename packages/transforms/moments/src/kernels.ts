@@ -1,4 +1,5 @@
 import { kernel } from '@kv/core';
+import type { Products } from '@kv/core';
 
 /** The logit of a stretch that a query does not see, or that nothing was folded into. */
 export const NOTHING = -1e30;
@@ -216,13 +217,8 @@ function logit(q: Float32Array, keys: Float32Array, scale: number, cap: number):
   const t = Math.tanh((x * scale) / cap);
   return [cap * t, 1 - t * t];
 }
-/** 1 + zᵀK z / 2 of each of m queries q `[m, d]` with covariance K `[d, d]`, z = `by` q. */
-function spreads(
-  q: Float32Array,
-  covariance: Float32Array,
-  d: number,
-  multiply: (...of: [Float32Array, Float32Array, number, Float32Array]) => void,
-): Float64Array {
+/** qᵀK q of each of m queries q `[m, d]` with covariance K `[d, d]`. */
+function spreads(q: Float32Array, covariance: Float32Array, d: number, multiply: Products['multiply']): Float64Array {
   const m = q.length / d,
     mixed = new Float32Array(m * d);
   multiply(q, covariance, d, mixed);
