@@ -30,7 +30,6 @@ export {
   foldedBytes,
   givesBiases,
   movesTogether,
-  pieceStateBytes,
   policySizes,
   slotSizes,
 } from './cache/slot-sizes.ts';

@@ -11,7 +11,6 @@ import {
   foldedBytes,
   joinedHeads,
   keyValueBytes,
-  pieceStateBytes,
   predictCache,
   predictViews,
   slotModel,
@@ -300,9 +299,16 @@ const termWork = ({ hooks }: CompiledPolicy, config: ModelConfig): number =>
     ),
   );
 
-const pieceBytes = ({ needs }: CompiledPolicy, config: ModelConfig, length: number): number =>
-  sumOf(
-    [...needs.filter(isState), ...needs.filter(isInputSignal).map(slotState)].map((signal) =>
-      pieceStateBytes(signal, config, length),
-    ),
-  );
+function pieceBytes({ needs }: CompiledPolicy, config: ModelConfig, length: number): number {
+  const layers = joinedHeads(config);
+  return [...needs.filter(isState), ...needs.filter(isInputSignal).map(slotState)].reduce((sum, { state }) => {
+    const { kind, rows } = state,
+      bytes = (count: number, channels: number): number =>
+        4 * count * { slot: length, position: length, unit: 1, sequence: stateColumns(state, channels) }[kind];
+    if (rows === 'model') return sum + bytes(1, 1);
+    return (
+      sum +
+      sumOf(layers.map(({ queryHeads: query, kvHeads: kv, headDim }) => bytes({ query, kv, layer: 1 }[rows], headDim)))
+    );
+  }, 0);
+}

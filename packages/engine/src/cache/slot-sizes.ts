@@ -1,11 +1,10 @@
 import { LEVELS, meanSlotBytes } from '@kv/core';
-import type { LevelShares, SlotBytes, State } from '@kv/core';
+import type { LevelShares, SlotBytes } from '@kv/core';
 import { isState, stateColumns } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
 import { headDims, slotHeads, slotRows, type ModelConfig } from '@kv/checkpoints';
 import { sumOf } from '@kv/core/shared';
-import { joinedHeads, slotModel } from '../decoder/keeps.ts';
-import { stateRows } from '../host/store.ts';
+import { slotModel } from '../decoder/keeps.ts';
 import { expectLevels, movedForm, slotBytes, tokenBytes, type CacheForm } from './form.ts';
 
 /** Whether a policy moves kept slots together, which then have rotations of their own. */
@@ -16,29 +15,19 @@ export const movesTogether = ({ hooks }: Pick<CompiledPolicy, 'hooks'>): boolean
 export const givesBiases = ({ hooks }: Pick<CompiledPolicy, 'hooks'>): boolean =>
   hooks('compact').some((hook) => hook.givesBiases);
 
-/** Returns the bytes of a piece's state in all layers of a sequence of this many tokens, none of them evicted. */
-export function pieceStateBytes(
-  { state }: State,
-  config: Pick<ModelConfig, 'mixers' | 'queryHeads'>,
-  length: number,
-): number {
-  const bytes = (rows: number, channels: number): number =>
-    4 * rows * { slot: length, position: length, unit: 1, sequence: stateColumns(state, channels) }[state.kind];
-  return state.rows === 'model'
-    ? bytes(1, 1)
-    : sumOf(joinedHeads(config).map((heads) => bytes(stateRows(state, heads), heads.headDim)));
-}
-
 /** Returns the bytes of the states that a policy folds leaving slots into, of a whole sequence. */
-export const foldedBytes = (
-  { hooks }: Pick<CompiledPolicy, 'hooks'>,
-  config: Pick<ModelConfig, 'mixers' | 'queryHeads'>,
-): number =>
+export const foldedBytes = ({ hooks }: Pick<CompiledPolicy, 'hooks'>, config: Pick<ModelConfig, 'mixers'>): number =>
   sumOf(
     hooks('evict').flatMap(({ needs }) =>
       needs
         .filter(isState)
-        .flatMap((signal) => (signal.state.kind === 'sequence' ? pieceStateBytes(signal, config, 0) : [])),
+        .flatMap(({ state }) =>
+          state.kind === 'sequence'
+            ? slotHeads(config).map(
+                ({ kvHeads, headDim }) => 4 * (state.rows === 'kv' ? kvHeads : 1) * stateColumns(state, headDim),
+              )
+            : [],
+        ),
     ),
   );
 
@@ -109,7 +98,7 @@ export function expectLevelsFit(
  * @param moved whether slots are moved @defaultValue whether the policy moves them
  */
 export const policySizes = (
-  config: Pick<ModelConfig, 'mixers' | 'queryHeads'>,
+  config: Parameters<typeof slotSizes>[0],
   form: CacheForm,
   policy: Pick<CompiledPolicy, 'hooks' | 'levels'>,
   moved: boolean = movesTogether(policy),
