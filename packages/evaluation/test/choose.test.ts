@@ -37,8 +37,9 @@ describe('candidates on one prefill', () => {
     const ids = book.slice(0, 120),
       next = book.slice(120, 123),
       drawn = await candidatesOf(model, { lengths: [120], form: 'f32', budgets: ['25%'] }),
+      unread = new Set(drawn.left.flatMap(({ policy, why }) => (why.includes('next to the model') ? policy : []))),
       names = inTurn([...new Set([...policyNames, ...drawn.candidates.map(({ policy }) => policy)])], 10);
-    const policies = names.map((name) => parsePolicy(name)),
+    const policies = names.filter((name) => !unread.has(name)).map((name) => parsePolicy(name)),
       shared = policies.filter((policy) => sharesPrefill(compile(policy))),
       whole = new Sequence(model);
     await whole.prefill(ids, { policies: shared });

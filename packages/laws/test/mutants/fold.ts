@@ -67,9 +67,13 @@ export const folds: Field = field('fold', folding, {
   mutants: {
     nothing: mean('begins with a slot', { joined: (total, { ops }) => ops.max(total, 1e-6) }),
     single: mean('counts a slot twice', { bias: (mass, ops) => ops.add(mass, Math.log(2)) }),
-    joined: mean('forgets earlier events', { joined: (total, { ops, w }) => ops.max(ops.sum(w), ops.mul(total, 0.5)) }),
+    joined: mean('loses a tenth with every later event', {
+      joined: (total, { ops, w, n }) =>
+        ops.where(ops.mul(ops.less(0, n), ops.less(0, ops.sum(w))), ops.mul(total, 0.9), total),
+    }),
+    // less than the other laws allow for rounding
     heads: mean('looks at other heads', {
-      weight: (w, ops) => ops.add(w, ops.mul(w, ops.mul(1e-3, ops.reduce('sum', ops.sum(w), 'rows')))),
+      weight: (w, ops) => ops.add(w, ops.mul(w, ops.mul(5e-6, ops.reduce('sum', ops.sum(w), 'rows')))),
     }),
   },
 });
