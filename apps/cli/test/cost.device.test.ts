@@ -318,7 +318,10 @@ describe('at the shape of Llama-3.2-1B', () => {
       budgets = { shape: [2, 1], data: [3, 9] },
       values = { shape: [2, n, d] };
     expect(
-      greedyOrder.operations!({ scores: row, signatures: values, forced: row, banned: row, budgets }, { lambda: 1 }),
+      greedyOrder.operations!(
+        { scores: row, signatures: values, forced: row, banned: row, budgets, lambdas: { shape: [2, 1] } },
+        {},
+      ),
     ).toBe(loops(n, 3, 2 * d + 6) + loops(n, 7, 2 * d + 6));
     expect(
       evictionOrder.operations!(

@@ -17,9 +17,10 @@ export {
   windowBound,
   windowShare,
 } from './design.ts';
+export { centroid, coveringRadius, driftBound, driftLoss } from './drift.ts';
 export { certificate, droppedMass, heaviest, informationBound, retrievalRatio } from './mass.ts';
 export type { Certificate } from './mass.ts';
-export type { Reuse } from './reuse.ts';
+export type { Drift, Reuse } from './reuse.ts';
 export type { Rounding } from './rounding.ts';
 export type { LayerBound } from './schedules.ts';
 export type { Surrogate } from './surrogate.ts';

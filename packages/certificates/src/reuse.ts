@@ -1,4 +1,5 @@
 import { printedSharingBound, sharingBound } from './design.ts';
+import { centroid, driftBound } from './drift.ts';
 import { certificate } from './mass.ts';
 import { spreads } from './tally.ts';
 import type { AttentionRow } from './attention-row.ts';
@@ -16,6 +17,25 @@ export interface Reuse {
   readonly printed: Spread;
   /** Mass dropped beyond δ*. Includes sinks, local window and newer slots, which the theorem leaves out. */
   readonly beyond: Spread;
+  /** How far attention moved along the sequence, for rows whose earlier slots are all still there. */
+  readonly drift?: Drift;
+}
+/** How far the centroid of attention moved from the query whose set was reused, over the slots that both had. */
+export interface Drift {
+  /** Number of rows. */
+  readonly rows: number;
+  /** |c(q') - c(q)|, in positions. */
+  readonly distance: Spread;
+  /** Its bound, in positions: `driftBound`. */
+  readonly bound: Spread;
+}
+
+/** A query that later ones may reuse. */
+interface Past {
+  readonly vector: Float32Array;
+  readonly query: number;
+  readonly slots: number;
+  readonly centroid: number;
 }
 
 /** Most steps back in a block. */
@@ -23,16 +43,18 @@ const REACH = 64;
 
 /** Collects the queries of each head, and bounds what reuse costs those that the state of `cis` marks as reusing. */
 export function reuse(): { add(row: AttentionRow): void; take(): Reuse | undefined } {
-  const past = new Map<string, Map<number, Float32Array>>(),
-    all = spreads(['distance', 'bound', 'printed', 'beyond']);
+  const past = new Map<string, Map<number, Past>>(),
+    all = spreads(['distance', 'bound', 'printed', 'beyond']),
+    moved = spreads(['distance', 'bound']);
   return {
-    add({ at, layer, head, step, vector, keyNorm, state, weights, sink, kept }) {
+    add({ at, layer, head, step, query, vector, keyNorm, state, weights, positions, sink, kept }) {
       const ago = at === 'view' ? state?.('state.cis.ago') : undefined;
       if (ago === undefined || !vector || keyNorm === undefined) return;
       const key = `${layer}/${head}`,
-        mine = past.get(key) ?? new Map<number, Float32Array>(),
-        before = mine.get(step - ago);
-      past.set(key, mine.set(step, vector.slice()));
+        mine = past.get(key) ?? new Map<number, Past>(),
+        before = mine.get(step - ago),
+        here = { vector: vector.slice(), query, slots: weights.length, centroid: centroid(weights, positions) };
+      past.set(key, mine.set(step, here));
       mine.delete(step - REACH);
       if (!(ago > 0 && before)) return;
       let aa = 0,
@@ -40,7 +62,7 @@ export function reuse(): { add(row: AttentionRow): void; take(): Reuse | undefin
         ab = 0,
         far = 0;
       vector.forEach((x, c) => {
-        const y = before[c];
+        const y = before.vector[c];
         aa += x * x;
         bb += y * y;
         ab += x * y;
@@ -55,7 +77,22 @@ export function reuse(): { add(row: AttentionRow): void; take(): Reuse | undefin
         printed: printedSharingBound({ keyNorm, dim, cosine: ab / Math.sqrt(aa * bb) }),
         beyond: dropped - best,
       });
+      const both = Array.from(weights, (_, i) => i).filter((i) => positions[i] <= before.query),
+        places = both.map((i) => positions[i]);
+      if (both.length !== before.slots) return; // some have left since
+      moved.add({
+        distance: Math.abs(
+          centroid(
+            both.map((i) => weights[i]),
+            places,
+          ) - before.centroid,
+        ),
+        bound: driftBound({ span: (places.at(-1) ?? 0) - (places[0] ?? 0), keyNorm, dim, distance }),
+      });
     },
-    take: all.take,
+    take() {
+      const [rows, drift] = [all.take(), moved.take()];
+      return rows && { ...rows, ...(drift && { drift }) };
+    },
   };
 }

@@ -171,6 +171,27 @@ describe('in a run', () => {
     expect(reuse!.bound.mean).toBeCloseTo(((2 * 0.5) / 2) * 0.1, 6);
     expect(reuse!.printed.mean).toBeCloseTo(((4 * 0.5) / 2) * Math.sqrt(2 - 2 / Math.hypot(1, 0.1)), 4);
     expect(reuse!.beyond.mean).toBeCloseTo(0, 9);
+    // the same weights for both queries: attention did not move
+    expect(reuse!.drift).toMatchObject({ rows: 1, distance: { max: 0 } });
+    expect(reuse!.drift!.bound.mean).toBeCloseTo(99 * (0.5 / 2) * 0.1, 5);
+  });
+  test('drift is that of the slots that both queries had, and left out where some have gone', () => {
+    const all = certificates(),
+      see = (step: number, ago: number, weights: readonly number[], positions: readonly number[]) =>
+        all.row(
+          row({
+            ...{ step, weights, positions, query: positions.at(-1)!, kept: [0], keyNorm: 1 },
+            vector: Float32Array.of(1, step),
+            state: () => ago,
+          }),
+        );
+    see(0, 0, [0.5, 0.5], [0, 10]);
+    see(1, 1, [0.2, 0.6, 0.2], [0, 10, 11]);
+    see(2, 2, [0.9, 0.1], [10, 11]);
+    const { drift } = all.conclude(run()).reuse!;
+    expect(drift!.rows).toBe(1);
+    expect(drift!.distance.mean).toBeCloseTo(7.5 - 5, 9);
+    expect(drift!.bound.mean).toBeCloseTo(10 / Math.sqrt(2), 6);
   });
   const noisy = fc.record({
     weights: fc.array(fc.double({ min: 1e-4, max: 1, noNaN: true }), { minLength: 2, maxLength: 12 }),

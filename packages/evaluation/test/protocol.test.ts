@@ -358,7 +358,7 @@ describe('a plan', () => {
   const plan = {
       ...common,
       base: 'snapkv(window=8)',
-      candidate: 'snapkv(window=8) ∘ zScore ∘ diversity(lambda={lambda})',
+      candidate: 'snapkv(window=8) ∘ diversity(lambda={lambda},scale=deviations)',
       lambdas: [0.5, 1],
       seeds: [0, 1],
       temperature: 0.8,

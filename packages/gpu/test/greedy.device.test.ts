@@ -25,21 +25,18 @@ gpuTest(
       await same(
         gpu,
         (ops: Ops): Tensor =>
-          ops.kernel(
-            greedyOrder,
-            {
-              scores: ops.from(
-                { data: small(n, ROWS * n), shape: [ROWS, n] },
-                'f32',
-                ops.from({ data: [n, Math.floor(n / 2)], shape: [ROWS] }, 'u32'),
-              ),
-              signatures: ops.from({ data: small(n + 1, n * D), shape: [1, n, D] }), // one row for both heads
-              forced: ops.from({ data: some(n + 2, ROWS * n), shape: [ROWS, n] }),
-              banned: ops.from({ data: some(n + 3, ROWS * n), shape: [ROWS, n] }),
-              budgets: ops.from({ data: [Math.min(n, Math.ceil(n / 8) + 9), 5], shape: [ROWS, 1] }),
-            },
-            { lambda: 0.5 },
-          ),
+          ops.kernel(greedyOrder, {
+            scores: ops.from(
+              { data: small(n, ROWS * n), shape: [ROWS, n] },
+              'f32',
+              ops.from({ data: [n, Math.floor(n / 2)], shape: [ROWS] }, 'u32'),
+            ),
+            signatures: ops.from({ data: small(n + 1, n * D), shape: [1, n, D] }), // one row for both heads
+            forced: ops.from({ data: some(n + 2, ROWS * n), shape: [ROWS, n] }),
+            banned: ops.from({ data: some(n + 3, ROWS * n), shape: [ROWS, n] }),
+            budgets: ops.from({ data: [Math.min(n, Math.ceil(n / 8) + 9), 5], shape: [ROWS, 1] }),
+            lambdas: ops.from({ data: [0.5, 0.25], shape: [ROWS, 1] }),
+          }),
         exact,
       );
   },

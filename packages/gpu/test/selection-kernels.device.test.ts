@@ -38,8 +38,8 @@ const cases: readonly (readonly [Kernel, (s: KernelSize) => KernelInputs])[] = [
         forced: none(rows, n),
         banned: none(rows, n),
         budgets: few(n, rows),
+        lambdas: { data: Float32Array.from({ length: rows }, (_, r) => r / 2), shape: [rows, 1] },
       },
-      params: { lambda: 0.5 },
     }),
   ],
   [
@@ -129,9 +129,12 @@ const cases: readonly (readonly [Kernel, (s: KernelSize) => KernelInputs])[] = [
       inputs: {
         query: f32(seed, [rows, 1, D]),
         past: f32(seed + 1, [rows, 4 * D]),
-        owned: { data: Float32Array.from({ length: rows * 4 }, (_, i) => (i * 7 + seed) % 2), shape: [rows, 4] },
+        owners: {
+          data: Float32Array.from({ length: rows * 4 }, (_, i) => 1 + ((i % 4) >> ((i + seed) % 2))),
+          shape: [rows, 4],
+        },
       },
-      params: { now: 3, threshold: 0.2 },
+      params: { now: 3, threshold: 0.2, any: seed % 2 },
     }),
   ],
   [

@@ -79,17 +79,14 @@ const made: readonly (readonly [Kernel, (size: KernelSize) => KernelInputs])[] =
   ],
   [
     resonance,
-    ({ rows, slots, seed }) => {
-      const n = Math.max(1, slots),
-        E = 2 * rows;
+    ({ slots, seed }) => {
+      const n = Math.max(1, slots);
       return {
         inputs: {
-          a: ids((i) => (i * 7 + seed) % n, 1, E),
-          b: ids((i) => (i * 5 + seed + 1) % n, 1, E),
-          weight: put((i) => ((i + 1) % 5) / 4, 1, E),
+          weight: put((i) => Math.max(0, ((i * 7 + seed) % 9) - 4) / 4, 1, Math.max(1, (n * (n - 1)) / 2)),
           lit: put((i) => i % 2, 1, n),
         },
-        params: { hops: 2, gain: 0.5 },
+        params: { hops: 1 + (seed % 2), gain: 0.5, once: (seed >> 1) % 2 },
       };
     },
   ],

@@ -7,7 +7,7 @@ export const protocolExample = `{
   "models": [{ "name": "embedded", "model": "embedded", "role": "primary" }],
   "budgets": [96],
   "base": "snapkv(window=16) | topK",
-  "candidate": "snapkv(window=16) | zScore | diversity(lambda={lambda})",
+  "candidate": "snapkv(window=16) | diversity(lambda={lambda},scale=deviations)",
   "lambdas": [0.5, 1]
 }`;
 

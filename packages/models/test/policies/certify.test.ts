@@ -73,25 +73,41 @@ describe('certificates in the report', () => {
     expect(byLayer[0]).toBe(0);
     expect(byLayer.at(-1)).toBeGreaterThan(0);
   });
-  test('CIS bounds what reuse costs by the distance of the very queries', async () => {
-    const { rows, found } = await watched('cpe(budget=64,sinks=2,local=8,block=4,threshold=0.2,phi=1,psi=1)', {
-        maxNewTokens: 9,
-      }),
-      reused = rows.filter(({ ago }) => ago! > 0);
-    const bounds = reused.map(({ layer, head, step, ago, vector, keyNorm }) => {
-      const past = rows.find((r) => r.layer === layer && r.head === head && r.step === step - ago!)!,
-        dot = vector.reduce((s, x, c) => s + x * past.vector[c], 0);
-      expect(past.ago).toBe(0); // it retrieved
-      expect(Math.floor(past.step / 4)).toBe(Math.floor(step / 4));
-      expect(dot / Math.hypot(...vector) / Math.hypot(...past.vector)).toBeGreaterThan(0.2);
-      return sharingBound({ keyNorm, dim: 16, distance: Math.hypot(...vector.map((x, c) => x - past.vector[c])) });
-    });
-    expect(reused.length).toBeGreaterThan(20);
-    expect(found.reuse!.rows).toBe(reused.length);
-    expect(found.retrievalRatio).toBeCloseTo(1 - reused.length / rows.length, 9);
-    expect(found.reuse!.bound.mean).toBeCloseTo(bounds.reduce((x, y) => x + y, 0) / bounds.length, 9);
-    expect(found.reuse!.beyond.mean).toBeGreaterThanOrEqual(0);
-  });
+  test.each(['any', 'retrievers'])(
+    'CIS bounds what reuse costs by the distance of the very queries: among %s',
+    async (among) => {
+      const { rows, found } = await watched(
+          `cpe(budget=64,sinks=2,local=8,block=4,threshold=0.2,among=${among},phi=1,psi=1)`,
+          { maxNewTokens: 9 },
+        ),
+        reused = rows.filter(({ ago }) => ago! > 0);
+      const bounds = reused.map(({ layer, head, step, ago, vector, keyNorm }) => {
+        const own = rows.filter((r) => r.layer === layer && r.head === head && r.step < step),
+          past = own.find((r) => r.step === step - ago!)!,
+          alike = own
+            .filter((r) => among === 'any' || r.ago === 0)
+            .filter(({ vector: other }) => {
+              const dot = vector.reduce((s, x, c) => s + x * other[c], 0);
+              return dot / Math.hypot(...vector) / Math.hypot(...other) > 0.2;
+            })
+            .filter((r) => Math.floor(r.step / 4) === Math.floor(step / 4));
+        expect(past.ago).toBe(0); // it retrieved
+        expect(Math.floor(past.step / 4)).toBe(Math.floor(step / 4));
+        const last = alike.at(-1)!; // the most recent one that is alike
+        expect(last.step - last.ago!).toBe(past.step);
+        return sharingBound({ keyNorm, dim: 16, distance: Math.hypot(...vector.map((x, c) => x - past.vector[c])) });
+      });
+      expect(reused.length).toBeGreaterThan(20);
+      expect(found.reuse!.rows).toBe(reused.length);
+      expect(found.retrievalRatio).toBeCloseTo(1 - reused.length / rows.length, 9);
+      expect(found.reuse!.bound.mean).toBeCloseTo(bounds.reduce((x, y) => x + y, 0) / bounds.length, 9);
+      expect(found.reuse!.beyond.mean).toBeGreaterThanOrEqual(0);
+      const { drift } = found.reuse!;
+      expect(drift!.rows).toBe(reused.length);
+      expect(drift!.distance.max).toBeLessThanOrEqual(drift!.bound.max);
+      expect(drift!.distance.mean).toBeGreaterThan(0);
+    },
+  );
   test('Double Sparsity as a surrogate: no row drops more than δ* + 2 ε and δ* + 2 η', async () => {
     const { rows, found } = await watched(
         'view(heavyChannelProducts(channels=6,window=1) ∘ mandatory(sinks=2,recent=4) ∘ topK,budget=48)',

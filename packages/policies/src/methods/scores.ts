@@ -149,7 +149,7 @@ export const alphaTriattention = method(
     recompressed(compose(futureQueryScores(o), standardised, perModel(), diversity({ lambda })), every),
 );
 
-/** SnapKV's weights in standard deviations, then set-conditioned diversity; `lambda: 0` is SnapKV. */
+/** SnapKV, then set-conditioned diversity with λ in standard deviations of its scores; `lambda: 0` is SnapKV, bit for bit. */
 export const alpha = method(
   'alpha',
   {
@@ -157,8 +157,7 @@ export const alpha = method(
     says: 'SnapKV, each pick less its likeness to what is kept.',
     options: { lambda: diversity.options.lambda, ...snapkv.options, ...recompressing },
   },
-  ({ lambda, every, ...o }) =>
-    recompressed(compose(snapkv(o), reduceHeads({ kind: 'mean' }), standardised, diversity({ lambda })), every),
+  ({ lambda, every, ...o }) => recompressed(compose(snapkv(o), diversity({ lambda, scale: 'deviations' })), every),
 );
 
 /** CAOTE's eviction error, with SnapKV's scores as its weights. */
@@ -175,7 +174,11 @@ export const snapkvFastCaote = method(
   (o) => compose(snapkv(o), fastCaote(), topK()),
 );
 
-/** CAOTE's eviction error, with H2O's scores as its weights. */
+/**
+ * CAOTE's eviction error, with H2O's scores as its weights.
+ *
+ * @remarks H2O's window takes half of the budget by default; the paper's H2O has none: `recent: 0`.
+ */
 export const h2oCaote = method(
   'h2oCaote',
   { source: caote, says: 'H2O, then the eviction error CAOTE.', options: h2o.options },
@@ -189,7 +192,11 @@ export const h2oFastCaote = method(
   (o) => compose(h2o(o), fastCaote(), topK()),
 );
 
-/** CAOTE's eviction error, with TOVA's scores as its weights. */
+/**
+ * CAOTE's eviction error, with TOVA's scores as its weights.
+ *
+ * @remarks TOVA's scores are the mean over the heads of a layer, so that the error is of that mean, and of no head alone.
+ */
 export const tovaCaote = method(
   'tovaCaote',
   { source: caote, says: 'TOVA, then the eviction error CAOTE.', options: tova.options },

@@ -114,8 +114,8 @@ export const taFast = method(
  * Transactional Attention: u = A + 0.5 R + 0.3 S + 0.2 P - 0.1 F + V, with K_p slots for what anchors sponsor, the
  * first token and the last two.
  *
- * @remarks Basu 2026, eq. 1, section 3.3. A is accumulated attention, summed over the query heads of a KV head; P's
- * rate is ours, the paper states none.
+ * @remarks Basu 2026, eq. 1, section 3.3. A is accumulated attention, summed over the query heads of a KV head, and P
+ * is their mean; P's rate is ours, the paper states none.
  */
 export const fullTa = method(
   'fullTa',

@@ -122,14 +122,17 @@ const crystal = {
     'What tokens weigh: saliency and rarity, or, as in the ablation of table 10, all the same.',
   ),
   alpha: crystallization.options.alpha,
+  steepness: crystallization.options.steepness,
   maxSize: trunks.options.maxSize,
+  edges: trunks.options.edges,
+  chunk: trunks.options.chunk,
   sinks: mandatory.options.sinks,
   recent: withDefault(mandatory.options.recent, 128),
 };
 
 /** Encoding impact of tokens, clipped; forces sinks and recents, with budgets of at least their number (eq. 30). */
-const weighing = ({ impact, sinks, recent }: ResolvedOptions<typeof crystal>) => {
-  const weights = impact === 'uniform' ? weighted([0, rarity()]) : weighted([10, saliency()], [10, rarity()]);
+const weighing = ({ impact, chunk, sinks, recent }: ResolvedOptions<typeof crystal>) => {
+  const weights = impact === 'uniform' ? weighted([0, rarity()]) : weighted([10, saliency({ chunk })], [10, rarity()]);
   return compose(weights, clipToRange(), mandatory({ sinks, recent }), atLeast({ slots: sinks + recent }));
 };
 
@@ -146,8 +149,15 @@ export const crystalcache = method(
     says: 'Whole trunks of sentences by centrality or content; at least sinks + recent stay.',
     options: crystal,
   },
-  ({ alpha, maxSize, ...o }) =>
-    compose(weighing({ alpha, maxSize, ...o }), trunks({ maxSize }), crystallization({ alpha }), branchDissolution()),
+  (o) => {
+    const { alpha, steepness, maxSize, edges, chunk } = o;
+    return compose(
+      weighing(o),
+      trunks({ maxSize, edges, chunk }),
+      crystallization({ alpha, steepness, chunk }),
+      branchDissolution(),
+    );
+  },
 );
 
 /**
@@ -161,14 +171,16 @@ export const crystalcacheBreath = method(
   {
     source: breath,
     says: 'CrystalCache that dissolves again while it generates.',
-    options: { ...crystal, interval: breath.options.interval },
+    options: { ...crystal, interval: breath.options.interval, pulses: breath.options.pulses },
   },
-  ({ alpha, maxSize, interval, ...o }) =>
-    compose(
-      weighing({ alpha, maxSize, ...o }),
-      trunks({ maxSize, run: interval }),
-      breath({ interval, alpha }),
+  (o) => {
+    const { alpha, steepness, maxSize, edges, chunk, interval, pulses } = o;
+    return compose(
+      weighing(o),
+      trunks({ maxSize, edges, chunk, run: interval }),
+      breath({ interval, alpha, pulses, steepness, chunk }),
       branchDissolution(),
       cadence({ every: interval }),
-    ),
+    );
+  },
 );

@@ -3,6 +3,7 @@ import { detector, finding } from './detector.ts';
 import type { Anchor, PatternMatch } from './detector.ts';
 import { isPlain, isSecretValue, looksNumbered, looksRandom, nameKind } from './name-kind.ts';
 import type { NameKind } from './name-kind.ts';
+import { COORDINATES, LOCATED, LOCATION } from './places.ts';
 import { tableCells } from './table-cells.ts';
 import { bareValue, matchAt, tokenBefore, valueAfter } from './value-extent.ts';
 import type { Detail, Extent } from './value-extent.ts';
@@ -18,10 +19,24 @@ const SECRET = 1,
 
 /** A key in any notation, with its colon or equals sign: no `::`, `://`, `==` or `=>`. */
 const KEY = finding(
-  /(?<![\w.-])[A-Za-z_$][\w.:$-]{0,63}["'\]\\]{0,4}[ \t]{0,40}(?<![:=])(?::(?![:/=])|:?=(?![=>~]))|(?<=[?&;])[A-Za-z][\w.-]{0,31}=|(?<=^|\s)--?[a-z][\w-]{1,40}(?=[ \t]+[^\s-])|<[A-Za-z][\w.:-]{1,40}>(?=[^<\s]{4})|(?<![\w-])(?:[A-Z][a-z]+-){1,4}[A-Za-z]+:(?=[ \t])/,
+  /(?<![\w.-])[A-Za-z_$][\w.:$-]{0,63}["'\]\\]{0,4}[ \t]{0,40}(?<![:=])(?::(?![:/=])|:?=(?![=>~])|[：＝])|(?<=[?&;])[A-Za-z][\w.-]{0,31}=|(?<=^|\s)--?[a-z][\w-]{1,40}(?=[ \t]+[^\s-])|<[A-Za-z][\w.:-]{1,40}>(?=[^<\s]{4})|(?<![\w-])(?:[A-Z][a-z]+-){1,4}[A-Za-z]+:(?=[ \t])/,
 );
 /** A scheme with a password before its @. */
 const ADDRESS = finding(/(?<![\w+])[a-z][a-z0-9+.-]{1,20}:\/\/(?=[^\s/@:"']{0,64}:[^\s/@"']{1,128}@)/i);
+/** Geographic coordinates, and one of them with its name. */
+const PLACE = finding(
+  new RegExp(
+    String.raw`(?<![\w.+-]|\d[,; \t][ \t]?)${COORDINATES}|(?<![a-z])(?:lat(?:itude)?|lon(?:gitude)?|lng)["'\]\\]{0,4}(?:[ \t]?[:=：＝]|[ \t]is)[ \t]?(?=[-+]?\d{1,3}\.\d{3})`,
+    'i',
+  ),
+);
+/** The name of an endpoint, before its address. */
+const ENDPOINT = finding(
+  new RegExp(
+    String.raw`(?<![a-z])(?:${LOCATED})["'\]\\]{0,4}(?:[ \t]?[:=：＝]|[ \t]{1,4}(?:is|was|at))?[ \t]{0,4}(?=["'“‘\`(<]?${LOCATION})`,
+    'i',
+  ),
+);
 /** A word with a digit near its beginning: what has a number. */
 const NUMBERED = finding(
   /(?<![\w-])(?:#\d{3,20}|(?=[A-Za-z_-]{0,40}\d)[A-Za-z0-9](?:[A-Za-z0-9_-]|[/:](?=\w)){2,199})/,
@@ -149,6 +164,13 @@ const address: Reads = (text, { start }) => {
   return /:\/\/[^\s/@:]{0,64}:(?![$<{%])/.test(text.slice(...value)) ? [{ value, worth: SECRET }] : [];
 };
 
+const place: Reads = (text, { start, text: said }) => [
+  { value: /^[a-z]/i.test(said) ? bareValue(text, start + said.length) : bareValue(text, start), worth: NAMED },
+];
+const endpoint: Reads = (text, { start, text: said }) => [
+  { value: valueAfter(text, start + said.length), worth: NAMED },
+];
+
 const spoken: Reads = (text, { start, text: said }) => {
   const end = start + said.length,
     after = text.slice(end, end + 96);
@@ -270,6 +292,8 @@ function reading(
 const readers = [
   reading(KEY, keyed),
   reading(ADDRESS, address),
+  reading(PLACE, place),
+  reading(ENDPOINT, endpoint),
   reading(SPOKEN, spoken),
   reading(NUMBERED, numbered),
   reading(BASE64, encoded),
@@ -299,7 +323,7 @@ export function detailsOf(tokens: Tokens): readonly Detail[] {
 /**
  * Detector: what must come back letter by letter: credentials, numbers of orders, tickets and accounts, ids and secrets
  * in JSON, logs, tables, URLs, environment files and HTTP headers, and what only a machine makes up (UUIDs, hashes, keys
- * of known issuers). The anchor is the token before the value. Secrets are worth most, then what has a name, then what
+ * of known issuers), addresses of endpoints, and geographic coordinates. The anchor is the token before the value. Secrets are worth most, then what has a name, then what
  * has only a shape; a value that was there before is worth a quarter.
  *
  * @remarks Ours, in addition to the paper's detectors: Transactional Attention lists four patterns, all keys. Placeholders,

@@ -7,7 +7,7 @@ import type { Signal } from '@kv/core';
 export const freshness = (decay: number): Signal<'fresh'> =>
   as('fresh', state(`freshness(${decay})`, { kind: 'position', rows: 'model', init: 1 }));
 
-/** Step hook that applies the decay, once a token for the whole model. */
+/** Step hook that applies the decay, once a token for the whole model; the newest token is not a token old yet. */
 export const aging = onStep(
   'aging',
   {
@@ -15,5 +15,5 @@ export const aging = onStep(
     needs: ({ decay }) => [freshness(decay)],
     reach: 'model',
   },
-  ({ ops, fresh }, { decay }) => ({ fresh: ops.mul(fresh, decay) }),
+  ({ ops, fresh }, { decay }) => ({ fresh: ops.where(ops.lastSlots(fresh, 1), fresh, ops.mul(fresh, decay)) }),
 );

@@ -1,14 +1,16 @@
 import { detector, finding, anchorsOf } from './detector.ts';
 import type { MatchFinder } from './detector.ts';
+import { COORDINATES, LOCATED, LOCATION } from './places.ts';
 
 const NAME =
-  'key|code|password|passwd|passphrase|passcode|pwd|pin|secret|token|credentials?|auth(?:orization)?|session(?:[ _-]?id)?|cookie|endpoint|dsn|connection[ _-]?string|magic (?:[\\w-]+ )?numbers?(?: for [\\w-]+)?';
+  'key|code|password|passwd|passphrase|passcode|pwd|pin|secret|token|credentials?|auth(?:orization)?|session(?:[ _-]?id)?|cookie|endpoint|dsn|connection[ _-]?string|magic (?:[\\w-]+ )?numbers?(?: for [\\w-]+)?|coord(?:inate)?s|latitude|longitude|lat|lon|lng|gps';
 /** Words that may be joined to a name, as in apiKey, access_token, DB_PASSWORD. */
 const BEFORE = '(?:api|access|secret|private|public|client|auth|bearer|session|refresh|user|admin|db|database)[ _.-]?';
 /**
- * A closing quote, escaped or not, "is" or "was", then one colon or equals sign that is no `::`, `://`, `==` or `=>`.
+ * A closing quote, escaped or not, "is" or "was", then one colon or equals sign, full-width too, that is no `::`, `://`,
+ * `==` or `=>`.
  */
-const AFTER = String.raw`["'\]\\]*(?:[ \t]+(?:is|was))?[ \t]*(?::(?!:|\/\/)|=(?![=>]))`;
+const AFTER = String.raw`["'\]\\]*(?:[ \t]+(?:is|was))?[ \t]*(?::(?!:|\/\/)|=(?![=>])|[：＝])`;
 const names = (name: string): string => `(?:${BEFORE}){0,4}(?:${name})`;
 /** SECRET: names of secrets that count whatever the value looks like. NO_VALUE: words after "is" that are no value. */
 const SECRET = 'password|passwd|passphrase|passcode|pwd',
@@ -16,15 +18,19 @@ const SECRET = 'password|passwd|passphrase|passcode|pwd',
     'an?|the|not|no|now|so|too|very|also|still|never|always|being|been|in|on|at|to|for|from|of|by|as|what|that|this|your|my|our|his|her|their|its|required|needed|wrong|right|correct|incorrect|invalid|valid|expired|missing|empty|weak|strong|secret|safe|stored|kept|used|sent|set|changed|lost|stolen|given|known';
 /** A word that looks like a value: a digit in it, or in quotes. */
 const VALUE = String.raw`(?=["'“‘\`]|[^\s\d]{0,48}\d)`;
-/** Plain speech: "My API key is AB12", "The password is hunter2", "the passphrase was swordfish". */
+/** "is", maybe after something thrown in: ", by the way, is". */
+const IS = String.raw`(?:,[^,.;:!?\n]{1,40},)?[ \t]+(?:is|was)`;
+/** Plain speech: "My API key is AB12", "The password, by the way, is hunter2", "the passphrase was swordfish". */
 const told = (name: string): string =>
-  String.raw`(?<![a-z0-9])(?:${names(name)}[ \t]+(?:is|was)(?=[ \t]+(?:${VALUE}))|${names(SECRET)}[ \t]+(?:is|was)(?=[ \t]+(?!(?:${NO_VALUE})(?![a-z0-9]))\w))`;
+  String.raw`(?<![a-z0-9])(?:${names(name)}${IS}(?=[ \t]+(?:${VALUE}))|${names(SECRET)}${IS}(?=[ \t]+(?!(?:${NO_VALUE})(?![a-z0-9]))\w))`;
 /** A bearer token, and an address that may hold a password: of a database, or with a password before its @. */
 const WORN = String.raw`(?<![a-z0-9])bearer(?=[ \t]+[\w.~+/=-]{0,64}[\d._~+/=-]\w)|(?<![a-z0-9])(?:(?:postgres(?:ql)?|mysql|mariadb|mongodb(?:\+srv)?|rediss?|amqps?|mssql|sftp|ftp)://|https?://(?=[^\s/@:]{1,64}:[^\s/@]{1,64}@))`;
+/** The endpoint before its address, and what stands before two geographic coordinates. */
+const PLACED = String.raw`(?<![a-z0-9])(?:${LOCATED})(?:[ \t]+(?:is|was|at))?(?=[ \t]+["'“‘\`(<]?${LOCATION})|[^\s\d,;](?=[ \t("'\[]{1,4}${COORDINATES})`;
 /** A name with its colon or equals sign; a flag of a command line; an opening tag; plain speech. */
 const forms = (name: string): RegExp =>
   new RegExp(
-    String.raw`(?<![a-z0-9])${names(name)}${AFTER}|(?<=^|\s)--?${names(name)}(?=[ \t])|<${names(name)}>|${told(name)}|${WORN}`,
+    String.raw`(?<![a-z0-9])${names(name)}${AFTER}|(?<=^|\s)--?${names(name)}(?=[ \t])|<${names(name)}>|${told(name)}|${WORN}|${PLACED}`,
     'i',
   );
 
@@ -35,9 +41,10 @@ export const explicitKeys: MatchFinder = finding(forms(NAME));
  * Detector: explicit keys, such as `key:`, `"password":`, `Authorization:`, `session_id=`, `API_KEY =`, `code is:`,
  * `magic X number is:`, `--token`, `<api_key>`; in any case and in JSON (escaped too), YAML, HTTP header, INI, ENV and
  * tool-call form; plain speech, such as `My API key is AB12`, `Bearer abc.def` and `postgres://`. The anchor is the
- * token in which the match ends, the one before the value.
+ * token in which the match ends, the one before the value. Also endpoints before an address and geographic coordinates.
  *
- * @remarks Transactional Attention, section 3.2, with the patterns written out by us: the paper lists four.
+ * @remarks Transactional Attention, section 3.2, with the patterns written out by us: the paper lists four, and names
+ * keys, connection strings, endpoints and coordinates among what must stay.
  */
 export const regex = detector(
   'regex',

@@ -1,4 +1,5 @@
 import type { Tokens } from '@kv/core';
+import { COORDINATES } from './places.ts';
 
 /** Characters `[start, end)` of a text. */
 export type Extent = readonly [start: number, end: number];
@@ -14,7 +15,7 @@ export interface Detail {
 /** Longest value in characters. */
 const LONGEST = 4096;
 /** What stands between a key and its value: spaces, the scheme of an HTTP header, marks of emphasis. */
-const BEFORE = /[ \t]*(?:(?:Bearer|Basic|Token)[ \t]+)?[ \t*]*/iy;
+const BEFORE = /[ \t\u3000]*(?:(?:Bearer|Basic|Token)[ \t]+)?[ \t*]*/iy;
 /** An opening quote, escaped or not. */
 const QUOTE = /\\*["'`“‘«]/y;
 const CLOSING: Readonly<Record<string, string>> = { '“': '”', '‘': '’', '«': '»' };
@@ -22,6 +23,8 @@ const OPENING: Readonly<Record<string, string>> = { ')': '(', ']': '[', '}': '{'
 const ENDS = /[\s"'`,;|<>”’»]/;
 /** What neither ends a value nor opens or closes a bracket in it. */
 const PLAIN = /[^\s"'`,;|<>”’»\\()[\]{}]+/y;
+/** Two geographic coordinates are one value. */
+const PLACE = new RegExp(COORDINATES, 'iy');
 /** A further group of digits of a card or bank account that is written in groups. */
 const GROUP = / \d{4}(?![\d\p{L}])/uy;
 
@@ -58,7 +61,9 @@ const isEscaped = (text: string, at: number): boolean => {
 /** Returns the extent of a value without quotes that begins at `start`, of at most `longest` characters. */
 export function bareValue(text: string, start: number, longest = LONGEST): Extent {
   const near = text.slice(start, start + longest),
+    place = matchAt(PLACE, near, 0),
     opened: string[] = [];
+  if (place !== '') return [start, start + place.length];
   let end = 0;
   for (;;) {
     end += matchAt(PLAIN, near, end).length;

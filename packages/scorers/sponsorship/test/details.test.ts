@@ -21,6 +21,16 @@ test.each([
   ['export API_KEY="two words 1"', ['two words 1']],
   ['Authorization: Bearer abc.def123.ghi', ['abc.def123.ghi']],
   ['it is 3f2504e0-4f89-11d3-9a0c-0305e82c3301', ['3f2504e0-4f89-11d3-9a0c-0305e82c3301']],
+  ['My password, by the way, is hunter22.', ['hunter22']],
+  ['password：hunter22', ['hunter22']],
+  ['the endpoint is https://api.example.org/v2, and', ['https://api.example.org/v2']],
+  ['Endpoint db.internal:5432', ['db.internal:5432']],
+  ['"webhook": "/hooks/in"', ['/hooks/in']],
+  ['We meet at 48.2082, 16.3738. Bring tea.', ['48.2082, 16.3738']],
+  ['geo 51.5072,-0.1276', ['51.5072,-0.1276']],
+  ['coordinates: 48.2082° N, 16.3738° E', ['48.2082° N, 16.3738° E']],
+  ['at 47°36′22″N 122°19′55″W', ['47°36′22″N 122°19′55″W']],
+  ['{"lat": 48.2082, "lon": 16.3738}', ['48.2082', '16.3738']],
 ])('details of %s', (text, values) => {
   expect(found(text)).toEqual(values);
 });
@@ -30,6 +40,8 @@ test.each([
   'password: ${DB_PASSWORD}\ntoken: <your token>\nAPI_KEY=os.environ["API_KEY"]',
   '{"token_type": "Bearer", "max_tokens": 4096, "order": "desc", "code": 404}',
   'The session lasted until 16:30, at 12.5 %, version 2.14.1 on 10.0.0.1',
+  'losses 0.1234, 0.5678 and 1.2345, 2.3456, 3.4567; 1.1234 2.2345 3.3456',
+  'The endpoint returns a list of pages.',
   'if (token === undefined) throw new Error("expected a key");',
 ])('none in %s', (text) => {
   expect(found(text)).toEqual([]);

@@ -35,6 +35,18 @@ test.each([
   ['curl -H Bearer abc.def', 'curl -H Bearer'],
   ['postgres://anna@db/main', 'postgres://'],
   ['see https://anna:pw@host/x', 'see https://'],
+  ['My password, by the way, is hunter2', 'My password, by the way, is'],
+  ['the API key, for what it is worth, was AB12', 'the API key, for what it is worth, was'],
+  ['password：hunter2', 'password：'],
+  ['token ＝ abc', 'token ＝'],
+  ['The endpoint https://api.example.org/v2', 'The endpoint'],
+  ['our endpoint is db.internal:5432', 'our endpoint is'],
+  ['POST to the webhook at /hooks/42', 'POST to the webhook at'],
+  ['base_url http://localhost:8080', 'base_url'],
+  ['we meet at 48.2082, 16.3738 tonight', 'we meet at'],
+  ['hidden near 47°36′N 122°19′W', 'hidden near'],
+  ['coordinates: 48.2082° N, 16.3738° E', 'coordinates:'],
+  ['{"lat": 48.2}', '{"lat":'],
 ])('%s', (text, until) => {
   expect(found(text)).toEqual([until]);
 });
@@ -55,6 +67,11 @@ test.each([
   'Bearer bonds.',
   'https://example.org/a',
   'the secret is out',
+  'The endpoint returns a list.',
+  'My password, I think, was wrong',
+  'a vector (0.1234, 0.2345, 0.3456)',
+  'from 1.25, 3.75 to 4.5',
+  'late: yes',
 ])('nothing in: %s', (text) => {
   expect(found(text)).toEqual([]);
 });

@@ -56,12 +56,20 @@ test('budgets decay once a generated token, for tokens that were there, and star
   expect(state.state).toMatchObject({ kind: 'position', rows: 'model', init: 1 });
   const after = (fresh: Tensor): Tensor =>
     hook.run([{ ops: cpu.ops, at: {}, draft: {}, read: () => fresh } as unknown as StepInput])[0].get(state.id)!;
-  // two tokens generated
-  const prompt = after(after(cpu.ops.from({ data: Float32Array.of(1, 1, 1, 1), shape: [1, 4] })));
-  // position 4 has aged once, 5 and 6 are new
-  const fresh = { data: Float32Array.of(...readCpu(prompt).data, 0.5, 1, 1), shape: [1, 7] };
-  const got = apply(piece, { tokens: silent(7), fresh }).scores!.data;
-  vouchersOracle([15 * 0.25, 0, 0, 0, 0, 15, 0], 6).data.forEach((v, i) => expect(got[i]).toBeCloseTo(v, 5));
+  // a token generated after four of the prompt: those decay, and a token is not a token old when it comes
+  const first = readCpu(after(cpu.ops.from({ data: Float32Array.of(1, 1, 1, 1, 1), shape: [1, 5] }))).data;
+  expect([...first]).toEqual([0.5, 0.5, 0.5, 0.5, 1]);
+  const fresh = after(cpu.ops.from({ data: Float32Array.of(...first, 1), shape: [1, 6] }));
+  const got = apply(piece, { tokens: silent(6), positions: row([1, 2, 3, 4, 5]), at: { length: 6 }, fresh }).scores!
+    .data;
+  const want = vouchersOracle([15 * 0.25, 0, 0, 0, 0, 15], 6);
+  [1, 2, 3, 4, 5].forEach((p, i) => expect(got[i]).toBeCloseTo(want.get(p), 5));
+  // the anchor at 5 was generated last: the token after it has all of its budget
+  const next = apply(piece, {
+    tokens: silent(7),
+    fresh: { data: Float32Array.of(...readCpu(fresh).data, 1), shape: [1, 7] },
+  });
+  expect(next.scores!.data[6]).toBeCloseTo(15 * 0.8 + 15 * 0.25 * 0.8 ** 6, 5);
 });
 
 test('two sponsorships of one policy share their state and decay once', () => {

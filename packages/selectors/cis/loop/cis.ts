@@ -1,6 +1,6 @@
 // @ts-nocheck: AssemblyScript, not TypeScript
 // CIS inside a view. Rebuild: `node packages/cpu/scripts/build-kernel.mjs`.
-// Own words: those of `optionOf`; then address and stride of cis.queries, cis.owned, cis.retrievals, cis.ago and of each
+// Own words: those of `optionOf`; then address and stride of cis.queries, cis.owners, cis.retrievals, cis.ago and of each
 // field of cis.sets.
 
 import { all, border } from "../../../cpu/kernel/largest";
@@ -11,7 +11,7 @@ const PER_FIELD: u32 = 12;
 /** Codes of a slot in a retrieval: 1 of the middle, and 2 of the strongest of it. */
 const MIDDLE: f32 = 1, STRONG: f32 = 2;
 /** Places of the options. The threshold takes two words, an f64; `strongest` left out is THIRD. */
-const BLOCK = 0, THRESHOLD = 1, BY_KEYS = 3, DILATION = 4, STRONGEST = 5, SINKS = 6, LOCAL = 7, STATES = 8;
+const BLOCK = 0, THRESHOLD = 1, BY_KEYS = 3, DILATION = 4, STRONGEST = 5, SINKS = 6, LOCAL = 7, ANY = 8, STATES = 9;
 const THIRD: usize = 0xffffffff;
 
 /** Row h of a state. */
@@ -25,7 +25,7 @@ function stateOf(own: usize, i: usize, h: usize): usize {
 function queriesOf(own: usize, h: usize): usize { return stateOf(own, 0, h); }
 // @ts-ignore: decorator
 @inline
-function ownedOf(own: usize, h: usize): usize { return stateOf(own, 1, h); }
+function ownersOf(own: usize, h: usize): usize { return stateOf(own, 1, h); }
 // @ts-ignore: decorator
 @inline
 function retrievalsOf(own: usize, h: usize): usize { return stateOf(own, 2, h); }
@@ -63,19 +63,22 @@ function dot(x: usize, y: usize, d: usize): f64 {
   return f64x2.extract_lane(sum, 0) + f64x2.extract_lane(sum, 1);
 }
 
-/** Finds the latest retrieval of the block that the newest query is like, and leaves in cis.ago how long ago it was. */
+/**
+ * Finds the latest query of the block that the newest one is like, and leaves in cis.ago how long ago its set was
+ * retrieved.
+ */
 export function before(view: usize, own: usize, h: usize, scratch: usize): void {
-  const d = channelsOf(view), now = nowOf(view, own), newest = newestOf(view, own, h, scratch), past = queriesOf(own, h), owned = ownedOf(own, h);
+  const d = channelsOf(view), now = nowOf(view, own), newest = newestOf(view, own, h, scratch), past = queriesOf(own, h), owners = ownersOf(own, h), any = word(own, ANY) != 0;
   const threshold = load<f64>(own + 4 * THRESHOLD, 0, 4), own2 = dot(newest, newest, d);
   let found: usize = 0;
   for (let j = now; j > 0 && found == 0; j--) {
-    const query = past + 4 * (j - 1) * d;
-    if (load<f32>(owned + 4 * (j - 1)) != 0 && dot(newest, query, d) > threshold * Math.sqrt(own2 * dot(query, query, d))) found = j;
+    const query = past + 4 * (j - 1) * d, owner = <usize>load<f32>(owners + 4 * (j - 1));
+    if ((any || owner == j) && dot(newest, query, d) > threshold * Math.sqrt(own2 * dot(query, query, d))) found = owner;
   }
   store<u32>(activeOf(view, h), u32(found == 0));
   store<f32>(agoOf(own, h), found == 0 ? 0 : <f32>(now + 1 - found));
   memory.copy(past + 4 * now * d, newest, 4 * d);
-  store<f32>(owned + 4 * now, f32(found == 0));
+  store<f32>(owners + 4 * now, <f32>(found == 0 ? now + 1 : found));
   if (word(own, BY_KEYS)) addRead(view, h, d);
 }
 

@@ -22,11 +22,11 @@ import { decode, matching, newestKey, PER_FIELD, remember } from './history.ts';
 const pastOf = (block: number): State => state(`cis.queries(${block})`, { kind: 'unit', rows: 'query' });
 /** Retrievals so far, f32 `[H, 1]`: divided by steps, layers and heads this is the retrieval ratio. */
 export const retrievals = state('cis.retrievals', { kind: 'sequence', rows: 'query' });
-/** Number of steps back to the query whose set the newest one reused, f32 `[H, 1]`; 0 where it retrieved. */
+/** Number of steps back to the retrieval that the newest query reused, f32 `[H, 1]`; 0 where it retrieved. */
 const ago = state('cis.ago', { kind: 'sequence', rows: 'query' });
-/** 1 at the steps of a block that retrieved, f32 `[H, block]`. */
-const stepsOf = (block: number): State =>
-  state(`cis.owned(${block})`, { kind: 'sequence', rows: 'query', width: block });
+/** 1 + the step that retrieved the set of each step of a block, f32 `[H, block]`. */
+const ownersOf = (block: number): State =>
+  state(`cis.owners(${block})`, { kind: 'sequence', rows: 'query', width: block });
 /** Retrieved sets of a block by position, as codes. */
 const fieldsOf = (block: number): readonly State<`cis.sets.${number}`>[] =>
   Array.from({ length: Math.ceil(block / PER_FIELD) }, (_, f) =>
@@ -34,12 +34,13 @@ const fieldsOf = (block: number): readonly State<`cis.sets.${number}`>[] =>
   );
 
 /**
- * CIS: inside a view, a query whose cosine to an earlier query of its block is above τ reuses the set that this one
- * retrieved, dilated; otherwise it retrieves.
+ * CIS: inside a view, a query whose cosine to an earlier query of its block is above τ reuses that query's set,
+ * dilated; otherwise it retrieves.
  *
  * @remarks PrHS, section IV-A, eq. 12 and 13, per query head. Compares queries after RoPE, or before it (eq. 1 and 12
- * have no rotation), or, as in table VII, keys after RoPE. Only sets of queries that retrieved are reused, the most
- * recent first. Of the middle of a reused set (neither sinks nor local window) the m strongest, ⌊k / 3⌋ by default,
+ * have no rotation), or, as in table VII, keys after RoPE. The most recent query above τ counts. One that reused a set
+ * itself passes that set on, dilated once, so that sets do not grow along a chain; `among` 'retrievers' leaves such
+ * queries out. Of the middle of a reused set (neither sinks nor local window) the m strongest, ⌊k / 3⌋ by default,
  * bring their ±r neighbours (figure 8). Rows that reuse run neither scorer nor selector: `queryKeyProducts` reads no key for them.
  */
 export const cis = wrapSelect(
@@ -55,6 +56,11 @@ export const cis = wrapSelect(
         'queries',
         'What is compared of two tokens: their queries, the same before rotation, or the keys of their KV head.',
       ),
+      among: oneOf(
+        ['any', 'retrievers'],
+        'any',
+        'The earlier queries it is compared with: any, as the paper has it, or only those that retrieved.',
+      ),
       dilation: whole(1, 'slots', 'Neighbours on either side that the strongest of a reused set bring.'),
       strongest: maybe(whole(0, 'slots', 'How many of a reused set bring them, m; left out, a third of it.')),
       sinks: whole(4, 'positions', 'First positions, always visible.'),
@@ -65,12 +71,12 @@ export const cis = wrapSelect(
       positions,
       ...(compare === 'unrotated' ? [rope as AnySignal] : []),
       as('past', pastOf(block)),
-      as('retrieving', stepsOf(block)),
+      as('owners', ownersOf(block)),
       retrievals,
       ago,
       ...fieldsOf(block),
     ],
-    loop: ({ block, threshold, compare, dilation, strongest, sinks, local }) =>
+    loop: ({ block, threshold, compare, among, dilation, strongest, sinks, local }) =>
       compare === 'unrotated'
         ? undefined // a loop has no angles
         : {
@@ -83,16 +89,17 @@ export const cis = wrapSelect(
               strongest ?? 0xffffffff,
               sinks,
               local,
+              Number(among === 'any'),
             ],
             states: [
               { state: pastOf(block), columns: ({ headDim }) => block * headDim },
-              ...[stepsOf(block), retrievals, ago, ...fieldsOf(block)].map((state) => ({ state })),
+              ...[ownersOf(block), retrievals, ago, ...fieldsOf(block)].map((state) => ({ state })),
             ],
             reads: ({ headDim }) => (compare === 'keys' ? headDim : 0),
           },
   },
-  (ctx, { block, threshold, compare, dilation, strongest, sinks, local }) => {
-    const { ops, at, positions: p, newest, past, retrieving, inner } = ctx;
+  (ctx, { block, threshold, compare, among, dilation, strongest, sinks, local }) => {
+    const { ops, at, positions: p, newest, past, owners, inner } = ctx;
     const now = at.step % block;
     const query = // [H, 1, d]
       compare === 'keys'
@@ -100,7 +107,7 @@ export const cis = wrapSelect(
         : compare === 'unrotated'
           ? unrotated(ops, newest, (ctx as unknown as { readonly rope: Rope }).rope, at.length - 1) // `needs` lists it
           : newest;
-    const found = ops.kernel(matching, { query, past, owned: retrieving }, { now, threshold });
+    const found = ops.kernel(matching, { query, past, owners }, { now, threshold, any: Number(among === 'any') });
     const active = ops.less(found, 1); // [H, 1]
     const { kept, scores } = inner(active);
     const none = ops.fill(ops.broadcast(scores, at.queryHeads), 0); // [H, n]
@@ -127,7 +134,7 @@ export const cis = wrapSelect(
       kept: ops.select(seen, ops.sum(seen)),
       state: {
         past: ops.kernel(remember, { query, past }, { now, steps: block }),
-        retrieving: ops.add(ops.mul(retrieving, ops.sub(1, one)), ops.mul(active, one)),
+        owners: ops.where(one, ops.where(active, now + 1, found), owners),
         'cis.retrievals': ops.add(ctx['cis.retrievals'], active),
         'cis.ago': ops.where(active, 0, ops.sub(now + 1, found)),
         ...Object.fromEntries(fields.map((s, f) => [s.as, f === mine ? ops.add(held[f], written) : held[f]])),

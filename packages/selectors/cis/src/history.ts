@@ -4,40 +4,43 @@ import { kernel } from '@kv/core';
 export const PER_FIELD = 12;
 
 /**
- * 1 + the step of the most recent query of the block that retrieved and whose cosine to the newest query is above
+ * 1 + the step that retrieved the set of the most recent query of the block whose cosine to the newest query is above
  * `threshold`; 0 if there is none.
  *
- * @remarks `query` `[H, w, d]` (the last of which is compared), `past` `[H, s d]`, `owned` `[H, s]`, 1 where that step
- * retrieved. Output f32 `[H, 1]`. O(H s d), no key is read.
+ * @remarks `query` `[H, w, d]` (the last of which is compared), `past` `[H, s d]`, `owners` `[H, s]`, 1 + the step that
+ * retrieved each step's set. Where `any` is 0, only queries that retrieved are compared. Output f32 `[H, 1]`. O(H s d),
+ * no key is read.
  */
 export const matching = kernel({
   id: 'cis-matching',
-  inputs: { query: 'f32', past: 'f32', owned: 'f32' },
-  params: { now: 'u32', threshold: 'f32' },
+  inputs: { query: 'f32', past: 'f32', owners: 'f32' },
+  params: { now: 'u32', threshold: 'f32', any: 'u32' },
   per: 'row',
   output: { shape: ({ query }) => [query[0], 1] },
   wgsl: /* wgsl */ `
 fn run(h: u32) {
   let d = query_shape.z;
-  let steps = owned_shape.y;
+  let steps = owners_shape.y;
   let q = (h * query_shape.y + query_shape.y - 1u) * d;
   output[h] = 0.0;
   if (past_shape.y != steps * d) { return; }
   for (var j = params.now; j > 0u; j--) {
-    if (owned[h * steps + j - 1u] == 0.0) { continue; }
+    let owner = owners[h * steps + j - 1u];
+    if (params.any == 0u && owner != f32(j)) { continue; }
     var ab = 0.0; var aa = 0.0; var bb = 0.0;
     for (var c = 0u; c < d; c++) { let x = query[q + c]; let y = past[h * past_shape.y + (j - 1u) * d + c]; ab += x * y; aa += x * x; bb += y * y; }
-    if (ab > params.threshold * sqrt(aa * bb)) { output[h] = f32(j); return; }
+    if (ab > params.threshold * sqrt(aa * bb)) { output[h] = owner; return; }
   }
 }`,
-  ref({ query, past, owned }, { now, threshold }, out) {
+  ref({ query, past, owners }, { now, threshold, any }, out) {
     const [H = 0, w = 0, d = 0] = query.shape,
-      steps = owned.shape[1],
+      steps = owners.shape[1],
       width = past.shape[1];
     if (width !== steps * d) return;
     for (let h = 0; h < H; h++)
-      for (let j = now; j > 0 && out[h] === 0; j--) {
-        if (owned.data[h * steps + j - 1] === 0) continue;
+      for (let j = now; j > 0; j--) {
+        const owner = owners.data[h * steps + j - 1];
+        if (any === 0 && owner !== j) continue;
         let ab = 0,
           aa = 0,
           bb = 0;
@@ -48,7 +51,10 @@ fn run(h: u32) {
           aa += x * x;
           bb += y * y;
         }
-        if (ab > threshold * Math.sqrt(aa * bb)) out[h] = j;
+        if (ab > threshold * Math.sqrt(aa * bb)) {
+          out[h] = owner;
+          break;
+        }
       }
   },
 });

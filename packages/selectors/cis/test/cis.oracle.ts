@@ -20,10 +20,12 @@ export interface Settings {
   readonly local: number;
   readonly budget: number;
   readonly compare: 'queries' | 'unrotated' | 'keys';
+  readonly among: 'any' | 'retrievers';
 }
 interface Entry {
   readonly compared: Vector;
   readonly middle: readonly number[];
+  readonly retrieved: boolean;
 }
 
 /**
@@ -35,7 +37,7 @@ export function cisOracle(
   keys: readonly (readonly number[])[],
   sizes: readonly number[],
   first: number,
-  { block, threshold, dilation, strongest, sinks, local, budget, compare }: Settings,
+  { block, threshold, dilation, strongest, sinks, local, budget, compare, among }: Settings,
   /** The query at a position before rotation. */
   before: (query: readonly number[], position: number) => readonly number[] = (query) => query,
 ): { seen: number[][]; retrieved: number } {
@@ -51,11 +53,13 @@ export function cisOracle(
     const like = entries
       .filter(
         (e) =>
+          (among === 'any' || e.retrieved) &&
           inner(compared, e.compared) / Math.sqrt(inner(compared, compared) * inner(e.compared, e.compared)) >
-          threshold,
+            threshold,
       )
       .at(-1);
     if (like) {
+      entries.push({ compared, middle: like.middle, retrieved: false });
       const set = new Set([...fixed, ...like.middle]);
       for (const p of like.middle.slice(0, strongest ?? Math.floor(like.middle.length / 3)))
         for (let q = p - dilation; q <= p + dilation; q++) if (q >= 0 && q < n) set.add(q);
@@ -69,7 +73,7 @@ export function cisOracle(
       .sort((a, b) => b.s - a.s || a.p - b.p)
       .slice(0, Math.max(0, budget - fixed.length))
       .map(({ p }) => p);
-    entries.push({ compared, middle });
+    entries.push({ compared, middle, retrieved: true });
     return [...fixed, ...middle].sort((a, b) => a - b);
   });
   return { seen, retrieved };

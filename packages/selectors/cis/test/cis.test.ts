@@ -64,6 +64,12 @@ describe('cis by keys', () => {
     test,
   );
 });
+describe('cis among queries that retrieved', () => {
+  each(
+    sharingLaws((threshold) => cis({ threshold, among: 'retrievers', sinks: 1, local: 1, block: 4 }), { runs: 20 }),
+    test,
+  );
+});
 describe('newestKey', () => {
   each(
     kernelLaws(newestKey, {
@@ -87,6 +93,7 @@ describe('newestKey', () => {
 
 describe.each([
   { block: 5, threshold: 0.7, dilation: 2, local: 1 },
+  { block: 9, threshold: 0.6, among: 'retrievers' },
   { block: 15, threshold: 0.5, dilation: 0, strongest: 5, compare: 'keys' }, // in two fields
 ] as const)('loops of queryKeyProducts, topK and cis, %j', (options) => {
   const retrieves = compose(queryKeyProducts(), mandatory({ sinks: 2, recent: 5 }), topK()),
@@ -191,6 +198,7 @@ function decode(
 
 const cases = fc.record({
   compare: fc.constantFrom('queries' as const, 'unrotated' as const, 'keys' as const),
+  among: fc.constantFrom('any' as const, 'retrievers' as const),
   block: fc.constantFrom(1, 2, 4, 8, 14),
   threshold: fc.constantFrom(-1, 0, 0.5, 0.8, 0.97, 1.5),
   dilation: fc.nat(2),
@@ -244,6 +252,39 @@ test('agrees with the float64 oracle over blocks of decoding steps', () => {
   );
 });
 
+test('a query that passes a reused set on passes on what was retrieved, dilated once', () => {
+  // steps 0, 1, 2 turn by 30 degrees each: 1 is like 0 and 2 is like 1, but 2 is not like 0
+  const turned = (degrees: number): number[] => [
+      Math.cos((degrees * Math.PI) / 180),
+      Math.sin((degrees * Math.PI) / 180),
+      0,
+    ],
+    queries = [0, 30, 60].map((x) => [turned(x), turned(x)]),
+    keys = Array.from({ length: 23 }, (_, i) => [i === 10 ? 9 : noise(7)(i), 0, 0]),
+    run = (among: 'any' | 'retrievers') =>
+      decode(
+        queries,
+        keys,
+        [20, 21, 22],
+        0,
+        compose(
+          queryKeyProducts(),
+          mandatory({ sinks: 1, recent: 1 }),
+          topK(),
+          cis({ among, sinks: 1, local: 1, strongest: 1 }),
+        ),
+        3,
+      );
+  expect(run('any')).toEqual({
+    seen: [
+      [0, 10, 19],
+      [0, 9, 10, 11, 20],
+      [0, 9, 10, 11, 21],
+    ].map((row) => [row, row]),
+    retrieved: [1, 1],
+  });
+  expect(run('retrievers').retrieved).toEqual([2, 2]);
+});
 test('a query that reuses reads no key: the retrieval ratio is at least 1 / s, and with one query repeated it is 1 / s', () => {
   const keys = Array.from({ length: 40 }, (_, i) => [noise(1)(3 * i), noise(1)(3 * i + 1), noise(1)(3 * i + 2)]),
     query = [
@@ -296,6 +337,7 @@ test('rows that are not active get no scores', () => {
 test.each([
   ['block', () => cis({ block: 40 })],
   ['compare', () => cis({ compare: 'states' as never })],
+  ['among', () => cis({ among: 'all' as never })],
   ['threshold', () => cis({ threshold: Number.NaN })],
   ['dilation', () => cis({ dilation: -1 })],
   ['strongest', () => cis({ strongest: -1 })],

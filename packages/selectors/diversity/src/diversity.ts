@@ -26,8 +26,9 @@ const heldIn = ({
  * cos(v_i, v_j)), where the signature v of a token is its mean value vector over layers and heads, with unit length.
  *
  * @remarks Minimal-Intervention KV Retention via Set-Conditioned Diversity, eq. 1 to 3 and algorithm 1. Carries the
- * largest cosine of each slot instead of an n x n matrix: O(k n d) a row. λ = 0 is top-k, bit for bit. Forced slots
- * count as picked first. Ties to the lower slot; nested. Signatures per layer or head and a λ that changes with depth
+ * largest cosine of each slot instead of an n x n matrix: O(k n d) a row. λ = 0 is top-k, bit for bit, of the scores
+ * as they come: `scale` 'deviations' picks what `zScore` before it would pick with λ, and needs none, whose rounding
+ * and whose mean over a GQA group would change what λ = 0 keeps. Forced slots count as picked first. Ties to the lower slot; nested. Signatures per layer or head and a λ that changes with depth
  * or time are what the paper leaves open. Where heads hold different tokens a signature is the mean over the heads that
  * hold its token. `signature: 'model'` runs after prefill.
  */
@@ -37,7 +38,12 @@ export const diversity = selector(
     source: 'Minimal-Intervention KV Retention via Set-Conditioned Diversity, algorithm 1',
     says: 'The best slots by score less their likeness to what is already kept.',
     options: {
-      lambda: number(0.5, 'Weight of the redundancy penalty for z-scored scores; 0 is top-k.', { least: 0 }),
+      lambda: number(0.5, 'Weight of the redundancy penalty; 0 is top-k.', { least: 0 }),
+      scale: oneOf(
+        ['scores', 'deviations'],
+        'scores',
+        'What λ is counted in: the scores as they are, or the standard deviation of the row that is chosen from.',
+      ),
       signature: oneOf(
         ['model', 'layer', 'head'],
         'model',
@@ -67,17 +73,19 @@ export const diversity = selector(
       o.signature === 'head'
         ? ownSignatures(held)
         : ops.take(table ?? signatureTable([held], at.length), held.positions); // [G | 1, n, d]
-    const order = ops.kernel(
-      greedyOrder,
-      {
-        scores: s,
-        signatures,
-        budgets: active ? ops.mul(budgets, active) : budgets,
-        forced: ops.max(none, forced),
-        banned: ops.max(none, banned),
-      },
-      { lambda },
-    );
+    const [rows] = s.shape;
+    const lambdas =
+      o.scale === 'deviations'
+        ? ops.mul(lambda, ops.max(ops.reduce('std', s, 'slots'), 1e-8))
+        : ops.from({ data: new Float32Array(rows).fill(lambda), shape: [rows, 1] }); // [rows, 1]
+    const order = ops.kernel(greedyOrder, {
+      scores: s,
+      signatures,
+      budgets: active ? ops.mul(budgets, active) : budgets,
+      forced: ops.max(none, forced),
+      banned: ops.max(none, banned),
+      lambdas,
+    });
     return ops.select(order, budgets, { forced, banned, active });
   },
 );

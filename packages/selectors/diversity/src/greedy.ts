@@ -11,13 +11,12 @@ import type { Pick } from './pick.ts';
  * never a banned one.
  *
  * @remarks `scores`, `forced`, `banned` f32 `[r, n]`, unit `signatures` f32 `[r', n, d]` with r' dividing r, `budgets`
- * f32 `[r, 1]`. One pass over the slots for each pick: O(k n d) a row by one workgroup, and no memory but the output.
+ * and `lambdas` f32 `[r, 1]`. One pass over the slots for each pick: O(k n d) a row by one workgroup, and no memory but the output.
  * The host's cosines are f32.
  */
 export const greedyOrder = kernel({
   id: 'diversity-greedy',
-  inputs: { scores: 'f32', signatures: 'f32', forced: 'f32', banned: 'f32', budgets: 'f32' },
-  params: { lambda: 'f32' },
+  inputs: { scores: 'f32', signatures: 'f32', forced: 'f32', banned: 'f32', budgets: 'f32', lambdas: 'f32' },
   ragged: 'scores',
   output: { shape: ({ scores }) => scores },
   per: 'group',
@@ -52,7 +51,7 @@ fn run(row: u32, lane: u32) {
       }
       var mine = 0u; // banned
       if (forced[base + i] != 0.0) { mine = 0xffffffffu; }
-      else if (banned[base + i] == 0.0) { mine = ordered(scores[base + i] + params.lambda * output[base + i]); }
+      else if (banned[base + i] == 0.0) { mine = ordered(scores[base + i] + lambdas[row] * output[base + i]); }
       if (mine > key) { key = mine; place = i; }
     }
     last = best(lane, key, place);
@@ -68,7 +67,7 @@ fn run(row: u32, lane: u32) {
       picks = Array.from({ length: rows }, (_, r) => Math.min(n, budgets.data?.[r] ?? n));
     return picks.reduce((sum, k) => sum + ((k * (2 * n - k + 1)) / 2) * (2 * d + 6), 0);
   },
-  ref({ scores, signatures, forced, banned, budgets }, { lambda }, out, lengths, _products, pick: Pick = oneByOne) {
+  ref({ scores, signatures, forced, banned, budgets, lambdas }, _, out, lengths, _products, pick: Pick = oneByOne) {
     const [rows = 0, n = 0] = scores.shape,
       [groups = 1, , d = 0] = signatures.shape;
     for (let row = 0; row < rows; row++) {
@@ -85,7 +84,7 @@ fn run(row: u32, lane: u32) {
         signatures.data.subarray(from, from + n * d),
         d,
         scores.data.subarray(base, base + n),
-        lambda,
+        lambdas.data[row],
         open,
         first.length,
         order,

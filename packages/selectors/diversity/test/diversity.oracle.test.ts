@@ -24,11 +24,17 @@ const cases = fc.record({
   seed: fc.integer({ min: 1, max: 9999 }),
   k: fc.oneof(fc.nat(18), fc.nat(60)),
   lambda: fc.constantFrom(0, 0.25, 0.5, 1.5, 4),
+  scale: fc.constantFrom('scores' as const, 'deviations' as const),
   forced: fc.nat(3),
   banned: fc.nat(3),
 });
 type Case = typeof cases extends fc.Arbitrary<infer T> ? T : never;
 
+/** λ in the scores' own scale. */
+function lambdaOf({ lambda, scale }: Case, s: readonly number[]): number {
+  const mean = s.reduce((a, b) => a + b, 0) / s.length;
+  return scale === 'scores' ? lambda : lambda * Math.sqrt(s.reduce((a, b) => a + (b - mean) ** 2, 0) / s.length);
+}
 /** One layer of `heads` KV heads with a layer row of scores, and what the oracle reads. */
 function given({ n, d, heads, seed, forced, banned }: Case) {
   const s = Array.from({ length: n }, (_, i) => noise(seed)(i)),
@@ -53,10 +59,14 @@ describe('agrees with algorithm 1 in float64, n x n matrix and all', () => {
         const { s, must, not, masks, vector, values } = given(c),
           budget = Math.max(c.k, must.length);
         const signatures = signaturesOracle(s.map((_, i) => Array.from({ length: c.heads }, (_h, g) => vector(g, i))));
-        const want = alphaOracle(s, signatures, budget, c.lambda, must, not);
+        const want = alphaOracle(s, signatures, budget, lambdaOf(c, s), must, not);
         for (const signature of ['layer', 'model'] as const)
           expect(
-            apply(compose(masks, diversity({ lambda: c.lambda, signature })), { scores: [s], values, budget }).kept,
+            apply(compose(masks, diversity({ lambda: c.lambda, scale: c.scale, signature })), {
+              scores: [s],
+              values,
+              budget,
+            }).kept,
           ).toEqual(Array.from({ length: c.heads }, () => want));
       }),
       { numRuns: 60 },
@@ -66,14 +76,14 @@ describe('agrees with algorithm 1 in float64, n x n matrix and all', () => {
       fc.property(cases, (c) => {
         const { s, must, not, masks, vector, values } = given(c),
           budget = Math.max(c.k, must.length);
-        const { kept } = apply(compose(masks, diversity({ lambda: c.lambda, signature: 'head' })), {
+        const { kept } = apply(compose(masks, diversity({ lambda: c.lambda, scale: c.scale, signature: 'head' })), {
           scores: [s],
           values,
           budget,
         });
         kept!.forEach((set, g) =>
           expect(set).toEqual(
-            alphaOracle(s, signaturesOracle(s.map((_, i) => [vector(g, i)])), budget, c.lambda, must, not),
+            alphaOracle(s, signaturesOracle(s.map((_, i) => [vector(g, i)])), budget, lambdaOf(c, s), must, not),
           ),
         );
       }),

@@ -59,56 +59,75 @@ const HOP = 0.5,
   LEAST = 0.01;
 
 /**
- * Π (1 - gain p) over the pulses p that reach each unit from active ones along walks of one edge, or two that end at a
- * unit other than their start.
+ * Π (1 - gain p) over the pulses p that reach each unit from active ones, over one edge or two.
  *
- * @remarks CrystalCache, eq. 37 and 38. Edges `a`, `b` u32 and `weight` f32 `[1, E]`, in either direction, `lit` f32, 1
- * where a unit is active, `[1, units]`; output `[1, units]`. O(E) a unit and O(E) for each edge at it.
+ * Where `once` is not 0, a pulse reaches a unit once: by the edge between them, or else over the first unit of the text
+ * that it passes on from. Otherwise it comes along every walk that ends elsewhere than it began.
+ *
+ * @remarks CrystalCache, eq. 37 and 38. `weight` f32 `[1, m (m - 1) / 2]`, of the units a < b at b (b - 1) / 2 + a, and
+ * `lit` f32, 1 where a unit is active, `[1, m]`; output `[1, m]`. O(m) for each active unit and unit.
  */
 export const resonance = kernel({
   id: 'breath-resonance',
-  inputs: { a: 'u32', b: 'u32', weight: 'f32', lit: 'f32' },
-  params: { hops: 'u32', gain: 'f32' },
+  inputs: { weight: 'f32', lit: 'f32' },
+  params: { hops: 'u32', gain: 'f32', once: 'u32' },
   output: { shape: ({ lit }) => lit },
   wgsl: /* wgsl */ `
-fn run(index: u32) {
-  let E = weight_shape.x * weight_shape.y;
+fn crossed(a: u32, b: u32) -> f32 {
+  let high = max(a, b);
+  let place = high * (high - 1u) / 2u + min(a, b);
+  if (place >= weight_shape.y) { return 0.0; }
+  return weight[place] * ${HOP};
+}
+fn run(unit: u32) {
+  let m = lit_shape.y;
   var left = 1.0;
-  for (var e = 0u; e < E; e++) {
-    if (a[e] != index && b[e] != index) { continue; }
-    let middle = select(a[e], b[e], a[e] == index);
-    let last = weight[e] * ${HOP};
-    if (params.hops > 0u && last >= ${LEAST} && lit[middle] != 0.0) { left *= 1.0 - params.gain * last; }
-    if (params.hops < 2u) { continue; }
-    for (var f = 0u; f < E; f++) {
-      if (a[f] != middle && b[f] != middle) { continue; }
-      let start = select(a[f], b[f], a[f] == middle);
-      let first = weight[f] * ${HOP};
-      if (start != index && lit[start] != 0.0 && first >= ${LEAST} && first * last >= ${LEAST}) { left *= 1.0 - params.gain * first * last; }
+  for (var start = 0u; start < m && params.hops > 0u; start++) {
+    if (start == unit || lit[start] == 0.0) { continue; }
+    let pulse = crossed(start, unit);
+    if (pulse >= ${LEAST}) {
+      left *= 1.0 - params.gain * pulse;
+      if (params.once != 0u) { continue; }
+    }
+    for (var middle = 0u; middle < m && params.hops > 1u; middle++) {
+      if (middle == start || middle == unit) { continue; }
+      let first = crossed(start, middle);
+      if (first < ${LEAST}) { continue; }
+      let second = first * crossed(middle, unit);
+      if (second < ${LEAST}) { continue; }
+      left *= 1.0 - params.gain * second;
+      if (params.once != 0u) { break; }
     }
   }
-  output[index] = left;
+  output[unit] = left;
 }`,
-  ref({ a, b, weight, lit }, { hops, gain }, out) {
-    const E = weight.data.length,
-      at = Array.from({ length: out.length }, (): number[] => []),
-      other = (e: number, u: number): number => (a.data[e] === u ? b.data[e] : a.data[e]);
-    for (let e = 0; e < E; e++) for (const u of new Set([a.data[e], b.data[e]])) at[u]?.push(e);
-    out.forEach((_, u) => {
+  ref({ weight, lit }, { hops, gain, once }, out) {
+    const m = out.length,
+      crossed = (a: number, b: number): number =>
+        (weight.data[(Math.max(a, b) * (Math.max(a, b) - 1)) / 2 + Math.min(a, b)] ?? 0) * HOP,
+      active = Array.from(lit.data.keys()).filter((u) => lit.data[u] !== 0);
+    const passedOn = (start: number, unit: number): number => {
       let left = 1;
-      for (const e of at[u]) {
-        const middle = other(e, u),
-          last = weight.data[e] * HOP;
-        if (hops > 0 && last >= LEAST && lit.data[middle] !== 0) left *= 1 - gain * last;
-        if (hops < 2) continue;
-        for (const f of at[middle] ?? []) {
-          const start = other(f, middle),
-            first = weight.data[f] * HOP;
-          if (start !== u && lit.data[start] !== 0 && first >= LEAST && first * last >= LEAST)
-            left *= 1 - gain * first * last;
-        }
+      for (let middle = 0; middle < m; middle++) {
+        if (middle === start || middle === unit) continue;
+        const first = crossed(start, middle),
+          second = first < LEAST ? 0 : first * crossed(middle, unit);
+        if (second < LEAST) continue;
+        left *= 1 - gain * second;
+        if (once !== 0) break;
       }
-      out[u] = left;
+      return left;
+    };
+    out.forEach((_, unit) => {
+      let left = 1;
+      for (const start of hops === 0 ? [] : active) {
+        if (start === unit) continue;
+        const pulse = crossed(start, unit),
+          direct = pulse >= LEAST;
+        if (direct) left *= 1 - gain * pulse;
+        if (hops > 1 && !(direct && once !== 0)) left *= passedOn(start, unit);
+      }
+      out[unit] = left;
     });
   },
 });

@@ -1,9 +1,9 @@
-import { count, keys, onStep, positions, share, state, unitTransform, whole } from '@kv/core';
+import { count, keys, onStep, oneOf, positions, share, state, unitTransform, whole } from '@kv/core';
 import type { Ops, StepContext, State, Tensor } from '@kv/core';
 import { carryKernel, holding, resonance } from './breath-kernels.ts';
 import { coAttention } from './co-attention.ts';
-import { alpha, relief, unitsByPosition } from './crystallization.ts';
-import { centralities, unitGraph } from './graph.ts';
+import { alpha, placing, relief, unitsByPosition } from './crystallization.ts';
+import { centralities, pairs, unitGraph } from './graph.ts';
 
 /** A unit is active if more than half of its tokens lie above this share of the largest inverse norm. */
 const ACTIVE = { share: 0.5, above: 0.3 };
@@ -66,12 +66,13 @@ const ageing = onStep(
  * grow and others fade, and the cache is dissolved to its budget again with nothing protected.
  *
  * @remarks CrystalCache, section 3.8, eq. 34 and 36 to 40, after eq. 28 and 29 at the end of the prompt; replaces
- * `crystallization`. M is the unit's first value. A unit's D shrinks by the share of it that was evicted. Pulses add up
- * in no particular order, 1 - D' = (1 - D) Π (1 - gain p) over all walks of at most `hops` edges that do not return to
- * their start: the paper's breadth-first search without its order. Use with `cadence({ every: interval })`, over units
- * cut with `run` = `interval`; an event between two breaths computes everything again, as the first does. Keeps D, M,
- * edges and tokens held by unit. Costs O(units + edges) a token; a breath the new rows of the first layer and
- * O(edges^2) at most.
+ * `crystallization`. M is the unit's first value. A unit's D shrinks by the share of it that was evicted. A pulse
+ * searches breadth first and reaches a unit once, neighbours in the order of the text; pulses of several units add up
+ * as 1 - D' = (1 - D) Π (1 - gain p). With `pulses` 'walks' a unit gains by every walk that reaches it. Two active
+ * units without an edge get one (eq. 39). Use with `cadence({ every: interval })`, over units cut with `run` =
+ * `interval`; an event between two breaths computes everything again, as the first does. Keeps D, M, the weight of
+ * every pair of units, and tokens held by unit. Costs O(units) a token; a breath the new rows of the first layer,
+ * O(units^2), and O(units) for each active unit and each unit that it has no edge to.
  */
 export const breath = unitTransform(
   'breath',
@@ -83,13 +84,19 @@ export const breath = unitTransform(
       alpha,
       decay,
       hops: whole(2, 'edges', 'Edges that a pulse crosses at most; 0 sends none.', { most: 2 }),
+      pulses: oneOf(
+        ['search', 'walks'],
+        'search',
+        'How a pulse spreads: breadth first, reaching a unit once, or along every walk.',
+      ),
       gain: share(0.15, 'Share of what D lacks that a pulse of 1 gives.'),
       bond: share(0.05, 'What an edge between two active units gains.'),
       fade: share(0.99, 'What is left of every other edge.'),
+      ...placing,
     },
-    needs: [coAttention, positions, keys, trunk, strength, impact, edges, held],
+    needs: ({ chunk: size }) => [coAttention(size), positions, keys, trunk, strength, impact, edges, held],
     hooks: (o) => [ageing({ decay: o.decay })],
-    acrossLayers: (layers, { interval, hops, gain, bond, fade }) => {
+    acrossLayers: (layers, { interval, hops, pulses, gain, bond, fade, steepness }) => {
       const [first] = layers;
       const { ops, at, units, unitScores, positions: p } = first;
       const table = unitsByPosition('breath', first);
@@ -97,35 +104,31 @@ export const breath = unitTransform(
       const breathes = at.step > 0 && at.step % interval === 0;
       const row = (data: ArrayLike<number>): Tensor =>
         ops.from({ data: Float32Array.from(data), shape: [1, data.length] });
-      const ends = (list: readonly number[]): Tensor => {
-        const data = Uint32Array.from(list.length > 0 ? list : [0]);
-        return ops.from({ data, shape: [1, data.length] }, 'u32');
-      };
-      const a = ends(graph.a);
-      const b = ends(graph.b);
       const kept = (before: Tensor, fresh: Tensor): Tensor =>
         breathes ? ops.kernel(carryKernel, { before, fresh }) : fresh;
       const m = kept(first.impact, ops.groupRows('mean', ops.float(unitScores), 1));
-      const before = kept(first.strength, row(centralities(graph, units.count)));
-      const weight = kept(first.edges, row(graph.weight.length > 0 ? graph.weight : [0]));
-      const lit = activity(first, units.count, table, first.keys, p);
-      const both = ops.mul(ops.take(lit, a), ops.take(lit, b));
-      const now = ops.where(both, ops.min(1, ops.add(weight, bond)), ops.mul(weight, fade));
-      const grown = ops.mul(now, ops.mul(ops.atLeast(now, PRUNE), ops.less(0, weight)));
-      const lacks = (): Tensor =>
-        ops.mul(ops.sub(1, before), ops.kernel(resonance, { a, b, weight, lit }, { hops, gain }));
-      const d = breathes ? ops.sub(1, lacks()) : before;
+      const before = kept(first.strength, row(centralities(graph, units.count, steepness)));
+      const { a, b, weights } = pairs(graph, units.count);
+      const weight = kept(first.edges, row(weights));
+      const breathe = (): { readonly d: Tensor; readonly weight: Tensor } => {
+        const lit = activity(first, units.count, table, first.keys, p); // [1, units]
+        const end = (data: Uint32Array): Tensor => ops.take(lit, ops.from({ data, shape: [1, data.length] }, 'u32'));
+        const rest = ops.kernel(resonance, { weight, lit }, { hops, gain, once: Number(pulses === 'search') });
+        const now = ops.where(ops.mul(end(a), end(b)), ops.min(1, ops.add(weight, bond)), ops.mul(weight, fade));
+        return { d: ops.sub(1, ops.mul(ops.sub(1, before), rest)), weight: ops.mul(now, ops.atLeast(now, PRUNE)) };
+      };
+      const next = breathes ? breathe() : { d: before, weight };
       const byPlace = row(table);
       return {
         breathes,
         m,
-        d,
+        d: next.d,
         state: {
           trunk: byPlace,
-          strength: d,
+          strength: next.d,
           impact: m,
-          edges: graph.weight.length === 0 ? row([-1]) : breathes ? grown : weight,
-          held: holds(ops, byPlace, p, d),
+          edges: units.count < 2 ? row([-1]) : next.weight, // a single unit has no pair
+          held: holds(ops, byPlace, p, next.d),
         },
       };
     },

@@ -1,6 +1,6 @@
 import { KvError, number, oneOf, unitTransform } from '@kv/core';
-import type { StepContext, Tensor, WithUnits } from '@kv/core';
-import { coAttention } from './co-attention.ts';
+import type { ResolvedOptions, StepContext, Tensor, WithUnits } from '@kv/core';
+import { chunk, coAttention } from './co-attention.ts';
 import type { CoAttention } from './edges.ts';
 import { centralities, unitGraph } from './graph.ts';
 
@@ -9,6 +9,12 @@ type Crystal = StepContext & Pick<WithUnits, 'units' | 'unitScores' | 'forced'>;
 /** Weight of M, the unit's own content, against D. */
 export const alpha = number(1, "Weight of a unit's own content against its place in the graph.", { least: 0 });
 
+/** Options of D. */
+export const placing = {
+  steepness: number(5, 'How steeply D rises with the degree of a unit, s.', { least: 0 }),
+  chunk,
+};
+
 /** Returns the unit of every position, which the graph of co-attention needs. */
 export function unitsByPosition(piece: string, { units: { byPosition } }: Crystal): Uint32Array {
   if (!byPosition) throw new KvError(piece, 'needs units cut by position, such as trunks() or sentences()');
@@ -16,10 +22,14 @@ export function unitsByPosition(piece: string, { units: { byPosition } }: Crysta
 }
 
 /** Returns D of every unit, `[1, units]`. */
-function structure(piece: string, ctx: Crystal & { readonly coAttention: CoAttention }): Tensor {
+function structure(
+  piece: string,
+  ctx: Crystal & { readonly coAttention: CoAttention },
+  { steepness }: ResolvedOptions<typeof placing>,
+): Tensor {
   const { count } = ctx.units;
   const graph = unitGraph(ctx.coAttention, unitsByPosition(piece, ctx), count);
-  return ctx.ops.from({ data: centralities(graph, count), shape: [1, count] });
+  return ctx.ops.from({ data: centralities(graph, count, steepness), shape: [1, count] });
 }
 
 /**
@@ -46,9 +56,10 @@ export const centrality = unitTransform(
   {
     source: 'CrystalCache, eq. 27',
     says: 'How strongly co-attention ties a unit to the others.',
-    needs: [coAttention],
+    options: placing,
+    needs: ({ chunk: size }) => [coAttention(size)],
   },
-  (ctx) => structure('centrality', ctx),
+  (ctx, o) => structure('centrality', ctx, o),
 );
 
 /**
@@ -77,13 +88,14 @@ export const crystallization = unitTransform(
     options: {
       alpha,
       join: oneOf(['max', 'mean'], 'max', 'The larger of the two, or their mean, to compare it with.'),
+      ...placing,
     },
-    needs: [coAttention],
+    needs: ({ chunk: size }) => [coAttention(size)],
   },
-  (ctx, { alpha: weight, join }) => {
+  (ctx, { alpha: weight, join, ...o }) => {
     const { ops } = ctx,
       content = ops.mul(relief(ctx), weight),
-      place = structure('crystallization', ctx);
+      place = structure('crystallization', ctx, o);
     return join === 'max' ? ops.max(content, place) : ops.div(ops.add(content, place), 2);
   },
 );

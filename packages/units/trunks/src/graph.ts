@@ -1,8 +1,7 @@
 import type { CoAttention } from './edges.ts';
 import { sumOf } from '@kv/core/shared';
 
-const PRUNE = 0.05,
-  STEEPNESS = 5;
+const PRUNE = 0.05;
 
 /** Pairs of units a < b with their weight above 0.05, ascending in b, then a. */
 export interface UnitGraph {
@@ -40,10 +39,31 @@ export function unitGraph({ from, to, weight }: CoAttention, unitOf: Uint32Array
   return { a: kept.map((p) => p.a), b: kept.map((p) => p.b), weight: kept.map((p) => p.weight) };
 }
 
-/**
- * Returns the weighted degree of every unit, standardised and passed through a logistic of steepness 5. Eq. 26 and 27.
- */
-export function centralities({ a, b, weight }: UnitGraph, count: number): Float32Array {
+/** All pairs of units a < b, ascending in b, then a: more units leave the places of earlier pairs as they are. */
+export interface UnitPairs {
+  readonly a: Uint32Array;
+  readonly b: Uint32Array;
+  /** 0 for pairs without an edge. */
+  readonly weights: Float32Array;
+}
+/** Returns the place of a pair among all pairs. */
+const placeOf = (a: number, b: number): number => (b * (b - 1)) / 2 + a;
+
+/** Returns all pairs of `count` units with their weights; of one unit a single pair, of it with itself. */
+export function pairs({ a, b, weight }: UnitGraph, count: number): UnitPairs {
+  const size = Math.max(1, placeOf(0, count)),
+    out: UnitPairs = { a: new Uint32Array(size), b: new Uint32Array(size), weights: new Float32Array(size) };
+  for (let high = 1; high < count; high++)
+    for (let low = 0; low < high; low++) {
+      out.a[placeOf(low, high)] = low;
+      out.b[placeOf(low, high)] = high;
+    }
+  weight.forEach((w, e) => (out.weights[placeOf(a[e], b[e])] = w));
+  return out;
+}
+
+/** Returns the weighted degree of every unit, standardised and passed through a logistic. Eq. 26 and 27. */
+export function centralities({ a, b, weight }: UnitGraph, count: number, steepness: number): Float32Array {
   const degree = new Float64Array(count);
   weight.forEach((w, e) => {
     degree[a[e]] += w;
@@ -51,5 +71,5 @@ export function centralities({ a, b, weight }: UnitGraph, count: number): Float3
   });
   const mean = sumOf(degree) / count,
     std = Math.sqrt(degree.reduce((x, y) => x + (y - mean) ** 2, 0) / count);
-  return Float32Array.from(degree, (x) => 1 / (1 + Math.exp((-STEEPNESS * (x - mean)) / (std < 1e-8 ? 1 : std))));
+  return Float32Array.from(degree, (x) => 1 / (1 + Math.exp((-steepness * (x - mean)) / (std < 1e-8 ? 1 : std))));
 }

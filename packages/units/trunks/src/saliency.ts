@@ -1,5 +1,5 @@
 import { normaliser, number, positions, weightScorer } from '@kv/core';
-import { coAttention } from './co-attention.ts';
+import { chunk, coAttention } from './co-attention.ts';
 
 const LEAST = 0.1;
 const MOST = 20;
@@ -15,7 +15,8 @@ export const saliency = weightScorer(
   {
     source: 'CrystalCache, eq. 11',
     says: 'First-layer attention that a token receives within its chunk, of the three strongest heads.',
-    needs: [coAttention, positions],
+    options: { chunk },
+    needs: ({ chunk: size }) => [coAttention(size), positions],
   },
   ({ ops, coAttention: { saliency: s }, positions: p }) =>
     ops.take(ops.from({ data: s.map((x) => Math.min(MOST, Math.max(LEAST, x)) / MOST), shape: [1, s.length] }), p),

@@ -39,17 +39,25 @@ export function sentenceSpans({ text, offsets }: Tokens, { start: from, end }: S
 }
 
 const INTERFACE = 5;
+type Direction = 'forward' | 'either';
 /**
- * Mean weight of the edges between the last five tokens of one span and the first five of the next, in either
- * direction; 0 without any. Eq. 16 to 18.
+ * Mean weight of the edges from the last five tokens of one span to the first five of the next, or between them in
+ * either direction; 0 without any. Eq. 16 to 18.
  */
-function interfaceStrength({ from, to, weight }: CoAttention, first: Uint32Array, left: Span, right: Span): number {
+function interfaceStrength(
+  { from, to, weight }: CoAttention,
+  first: Uint32Array,
+  left: Span,
+  right: Span,
+  edges: Direction,
+): number {
   const low = Math.max(left.start, left.end - INTERFACE),
     high = Math.min(right.end, right.start + INTERFACE),
     border = right.start;
   let sum = 0,
     count = 0;
-  for (let e = first[low] ?? 0; e < from.length && from[e] < high; e++) {
+  const last = edges === 'forward' ? border : high;
+  for (let e = first[low] ?? 0; e < from.length && from[e] < last; e++) {
     if (to[e] < low || to[e] >= high || from[e] < border === to[e] < border) continue;
     sum += weight[e];
     count++;
@@ -62,6 +70,7 @@ export interface TrunkSizes {
   readonly maxSize: number;
   /** Strength above which sentences merge; 'adaptive': the median strength between neighbours. */
   readonly merge: number | 'adaptive';
+  readonly edges: Direction;
 }
 
 /** Returns the index of each token's first edge. */
@@ -81,10 +90,10 @@ export function trunkSpans(
   stretch: Span,
   edges: CoAttention,
   first: Uint32Array,
-  { maxSize, merge }: TrunkSizes,
+  { maxSize, merge, edges: direction }: TrunkSizes,
 ): readonly Span[] {
   const sentences = sentenceSpans(tokens, stretch);
-  const strength = (a: Span, b: Span): number => interfaceStrength(edges, first, a, b);
+  const strength = (a: Span, b: Span): number => interfaceStrength(edges, first, a, b, direction);
   const between = sentences
     .slice(1)
     .map((s, i) => strength(sentences[i], s))

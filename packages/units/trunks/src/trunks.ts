@@ -1,7 +1,7 @@
-import { count, number, positions, tokens, unit, whole } from '@kv/core';
+import { count, number, oneOf, positions, tokens, unit, whole } from '@kv/core';
 import { orWord, placeInUnit } from '@kv/core/shared';
 import type { UnitCut, StepContext, Tensor } from '@kv/core';
-import { coAttention } from './co-attention.ts';
+import { chunk, coAttention } from './co-attention.ts';
 import { byPosition, firstEdges, parts, memoise, sentenceSpans, stretches, trunkSpans } from './sentence-spans.ts';
 import type { Span } from './sentence-spans.ts';
 
@@ -58,8 +58,8 @@ export const sentences = unit(
  * Trunks: sentences, merged where the first layer's co-attention links them, at most 32 tokens each.
  *
  * @remarks CrystalCache, section 3.3, eq. 16 to 19, and eq. 23 for the score: the mean of the three highest token
- * scores. Edges count in either direction. The adaptive threshold is proposed in the paper, which never ran it. Units
- * are cut by position, so heads that hold different tokens cut their own.
+ * scores. The adaptive threshold is proposed in the paper, which never ran it. Units are cut by position, so heads that
+ * hold different tokens cut their own.
  */
 export const trunks = unit(
   'trunks',
@@ -76,14 +76,20 @@ export const trunks = unit(
         ),
         'adaptive',
       ),
+      edges: oneOf(
+        ['forward', 'either'],
+        'forward',
+        'Edges that link two sentences: from the earlier to the later one, as eq. 17 prints it, or in either direction.',
+      ),
       run: count(RUN, 'tokens', 'Generated tokens that are cut together, and stay so: the breath interval.'),
+      chunk,
     },
-    needs: [tokens, coAttention, positions],
+    needs: ({ chunk: size }) => [tokens, coAttention(size), positions],
   },
-  (ctx, { maxSize, merge, run }) => {
+  (ctx, { maxSize, merge, edges, run }) => {
     const first = firstEdges(ctx.coAttention, ctx.at.length);
     const spans = stretches(ctx.at, run).flatMap((part) =>
-      trunkSpans(ctx.tokens, part, ctx.coAttention, first, { maxSize, merge }),
+      trunkSpans(ctx.tokens, part, ctx.coAttention, first, { maxSize, merge, edges }),
     );
     return cut(ctx, spans);
   },

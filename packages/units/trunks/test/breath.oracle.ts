@@ -8,6 +8,7 @@ export interface Grove {
 export interface Rates {
   readonly decay: number;
   readonly hops: number;
+  readonly pulses: 'search' | 'walks';
   readonly gain: number;
   readonly bond: number;
   readonly fade: number;
@@ -41,32 +42,57 @@ export function activeOracle(
   });
 }
 
-/** One breath: pulses along all walks from active trunks, then edges. */
-export function breatheOracle(grove: Grove, active: readonly boolean[], { hops, gain, bond, fade }: Rates): void {
-  const { W, D } = grove,
-    n = D.length,
-    rest = new Array<number>(n).fill(1),
-    receive = (g: number, p: number): void => {
-      rest[g] *= 1 - gain * p;
-    };
-  for (let source = 0; source < n; source++) {
-    if (!active[source]) continue;
-    for (let next = 0; next < n && hops > 0; next++) {
-      const one = 1 * W[source][next] * 0.5;
-      if (next === source || one < 0.01) continue;
-      receive(next, one);
-      for (let far = 0; far < n && hops > 1; far++) {
-        const two = one * W[next][far] * 0.5;
-        if (far !== source && far !== next && two >= 0.01) receive(far, two);
-      }
+/** Every walk of at most `hops` edges from a source that does not come back to it: unit and pulse at its end. */
+function walks(W: readonly (readonly number[])[], source: number, hops: number): [unit: number, pulse: number][] {
+  const ends: [number, number][] = [];
+  const go = (unit: number, pulse: number, left: number): void => {
+    if (left === 0) return;
+    W[unit].forEach((w, next) => {
+      const crossed = pulse * w * 0.5;
+      if (next === source || next === unit || crossed < 0.01) return;
+      ends.push([next, crossed]);
+      go(next, crossed, left - 1);
+    });
+  };
+  go(source, 1, hops);
+  return ends;
+}
+/** A breadth-first search with a queue: unit and pulse of each unit that is reached. */
+function search(W: readonly (readonly number[])[], source: number, hops: number): [unit: number, pulse: number][] {
+  const visited = new Set([source]),
+    queue: { unit: number; pulse: number; depth: number }[] = [{ unit: source, pulse: 1, depth: 0 }],
+    reached: [number, number][] = [];
+  for (let at = queue.shift(); at; at = queue.shift()) {
+    if (at.depth === hops) continue;
+    for (let next = 0; next < W.length; next++) {
+      const pulse = at.pulse * W[at.unit][next] * 0.5;
+      if (visited.has(next) || pulse < 0.01) continue;
+      visited.add(next);
+      reached.push([next, pulse]);
+      queue.push({ unit: next, pulse, depth: at.depth + 1 });
     }
   }
-  grove.D = D.map((d, g) => 1 - (1 - d) * rest[g]);
+  return reached;
+}
+
+/** One breath: the pulses of every active unit, then edges, new ones included. */
+export function breatheOracle(
+  grove: Grove,
+  active: readonly boolean[],
+  { hops, pulses, gain, bond, fade }: Rates,
+): void {
+  const { W, D } = grove,
+    raised = [...D];
+  active.forEach((lit, source) => {
+    if (!lit) return;
+    for (const [unit, pulse] of (pulses === 'search' ? search : walks)(W, source, hops))
+      raised[unit] = Math.min(1, raised[unit] + gain * pulse * (1 - raised[unit]));
+  });
+  grove.D = raised;
   grove.W = W.map((row, a) =>
     row.map((w, b) => {
-      if (w <= 0) return 0;
       const now = active[a] && active[b] ? Math.min(1, w + bond) : fade * w;
-      return now < 0.05 ? 0 : now;
+      return a === b || now < 0.05 ? 0 : now;
     }),
   );
 }

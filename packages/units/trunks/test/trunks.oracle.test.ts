@@ -4,17 +4,8 @@ import { expect, test } from 'vitest';
 import { compose } from '@kv/core';
 import { apply, cpu } from '@kv/cpu';
 import { compile, emptyDraft, runSteps } from '@kv/core/engine';
-import type { Piece, DraftSelection } from '@kv/core';
-import {
-  centrality,
-  coAttention,
-  collector,
-  coverage,
-  crystallization,
-  saliency,
-  unitLogMinMax,
-  trunks,
-} from '../src/index.ts';
+import type { DraftSelection, Piece } from '@kv/core';
+import { centrality, collector, coverage, crystallization, saliency, unitLogMinMax, trunks } from '../src/index.ts';
 import { branchDissolution } from '@kv/selectors-branch-dissolution';
 import { asSignal, noise, randomEdges, randomTokens, sentencesOf } from './given.ts';
 import { centralityOracle, edgesOracle, trunksOracle } from './trunks.oracle.ts';
@@ -82,7 +73,7 @@ function draftOf(
     read: (signal: { id: string }): unknown =>
       signal.id === 'tokens'
         ? tokens
-        : signal.id === coAttention.id
+        : signal.id === 'crystalcache.co-attention'
           ? asSignal(edges, n)
           : cpu.ops.from({ data: Uint32Array.from({ length: n }, (_, i) => i), shape: [1, n] }, 'u32'),
   };
@@ -95,22 +86,25 @@ const texts = fc.record({
   seed: fc.integer({ min: 1, max: 9999 }),
   merge: fc.constantFrom(0, 0.3, 0.6),
   maxSize: fc.integer({ min: 5, max: 20 }),
+  direction: fc.constantFrom('forward' as const, 'either' as const),
+  steepness: fc.constantFrom(1, 5, 9),
 });
 const numbers = (x: unknown): number[] => Array.from((x as { data: ArrayLike<number> }).data);
 
 test('trunks, their scores and their centrality agree with the oracles', () => {
   fc.assert(
-    fc.property(texts, ({ n, seed, merge, maxSize }) => {
+    fc.property(texts, ({ n, seed, merge, maxSize, direction, steepness }) => {
       const tokens = randomTokens(n, seed),
         edges = randomEdges(n, seed),
         scores = Array.from({ length: n }, (_, i) => noise(seed + 5)(i) * 20);
-      const want = trunksOracle(sentencesOf(tokens), edges, maxSize, merge),
+      const want = trunksOracle(sentencesOf(tokens), edges, maxSize, merge, direction === 'either'),
+        cut = trunks({ merge, maxSize, edges: direction }),
         split = want.flatMap((g) => {
           const pieces = Math.ceil(g.length / maxSize),
             ends = Array.from({ length: pieces + 1 }, (_, p) => Math.floor((p * g.length) / pieces));
           return ends.slice(1).map((end, p) => g.slice(ends[p], end));
         });
-      const draft = draftOf(trunks({ merge, maxSize }), n, tokens, edges, scores),
+      const draft = draftOf(cut, n, tokens, edges, scores),
         of = numbers(draft.units!.of);
       expect(Array.from({ length: draft.units!.count }, (_, u) => of.flatMap((v, i) => (v === u ? [i] : [])))).toEqual(
         split,
@@ -123,19 +117,18 @@ test('trunks, their scores and their centrality agree with the oracles', () => {
           .slice(0, 3);
         expect(x).toBeCloseTo(best.reduce((a, b) => a + b, 0) / best.length, 3);
       });
-      numbers(draftOf(compose(trunks({ merge, maxSize }), centrality()), n, tokens, edges, scores).unitScores).forEach(
-        (x, u) => expect(x).toBeCloseTo(centralityOracle(split, edges)[u], 4),
+      numbers(draftOf(compose(cut, centrality({ steepness })), n, tokens, edges, scores).unitScores).forEach((x, u) =>
+        expect(x).toBeCloseTo(centralityOracle(split, edges, steepness)[u], 4),
       );
       const heights = numbers(draft.unitScores).map((x) => Math.log(1 + x)),
         low = Math.min(...heights),
         span = Math.max(...heights) - low;
-      numbers(
-        draftOf(compose(trunks({ merge, maxSize }), unitLogMinMax()), n, tokens, edges, scores).unitScores,
-      ).forEach((x, u) => expect(x).toBeCloseTo((heights[u] - low) / (span + 1e-8), 3));
+      numbers(draftOf(compose(cut, unitLogMinMax()), n, tokens, edges, scores).unitScores).forEach((x, u) =>
+        expect(x).toBeCloseTo((heights[u] - low) / (span + 1e-8), 3),
+      );
       for (const join of ['max', 'mean'] as const)
         numbers(
-          draftOf(compose(trunks({ merge, maxSize }), crystallization({ alpha: 0.7, join })), n, tokens, edges, scores)
-            .unitScores,
+          draftOf(compose(cut, crystallization({ alpha: 0.7, join })), n, tokens, edges, scores).unitScores,
         ).forEach((x, u) => {
           const content = (0.7 * (heights[u] - low)) / (span + 1e-8),
             place = centralityOracle(split, edges)[u];

@@ -76,12 +76,13 @@ export function trunksOracle(
   edges: readonly Edge[],
   maxSize: number,
   merge: number,
+  either: boolean,
 ): number[][] {
   const cas = (a: readonly number[], b: readonly number[]): number => {
     const left = a.slice(-5),
       right = b.slice(0, 5),
       crossing = edges.filter(
-        ({ i, j }) => (left.includes(i) && right.includes(j)) || (left.includes(j) && right.includes(i)),
+        ({ i, j }) => (left.includes(i) && right.includes(j)) || (either && left.includes(j) && right.includes(i)),
       );
     return crossing.length === 0 ? 0 : crossing.reduce((s, { w }) => s + w, 0) / crossing.length;
   };
@@ -99,7 +100,11 @@ export function trunksOracle(
 }
 
 /** Eq. 24 to 27 with a dense matrix over the trunks. */
-export function centralityOracle(trunks: readonly (readonly number[])[], edges: readonly Edge[]): number[] {
+export function centralityOracle(
+  trunks: readonly (readonly number[])[],
+  edges: readonly Edge[],
+  steepness = 5,
+): number[] {
   const m = trunks.length,
     W = zeros(m, m);
   for (const a of upTo(m))
@@ -120,5 +125,5 @@ export function centralityOracle(trunks: readonly (readonly number[])[], edges: 
   const degree = upTo(m).map((a) => ops.sum(W.pick(a, null))),
     mean = degree.reduce((s, x) => s + x, 0) / m,
     std = Math.sqrt(degree.reduce((s, x) => s + (x - mean) ** 2, 0) / m);
-  return degree.map((x) => 1 / (1 + Math.exp(-5 * ((x - mean) / (std < 1e-8 ? 1 : std)))));
+  return degree.map((x) => 1 / (1 + Math.exp(-steepness * ((x - mean) / (std < 1e-8 ? 1 : std)))));
 }
