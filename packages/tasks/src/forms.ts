@@ -1,6 +1,6 @@
 import type { Random } from './random.ts';
 
-/** Form of a fact: an 8-character code or a 7-digit number. */
+/** Form of a fact: an 8-character code or a number, of 7 digits or as many as are asked for. */
 export type NeedleForm = 'code' | 'number';
 /** Style of a question. `cued`: the prompt ends just before the value. `free`: it ends in a question and "Answer:". */
 export type QuestionStyle = 'cued' | 'free';
@@ -16,7 +16,7 @@ interface Form {
   readonly statement: string;
   readonly cue: string;
   readonly question: string;
-  value(random: Random): string;
+  value(random: Random, digits: number): string;
 }
 
 const DIGITS = '0123456789';
@@ -35,7 +35,7 @@ const FORMS: Readonly<Record<NeedleForm, Form>> = {
     statement: 'The special magic {k} number is: {v}.',
     cue: 'The special magic {k} number is:',
     question: 'What is the special magic {k} number?',
-    value: (random) => draw(random, DIGITS.slice(1), 1) + draw(random, DIGITS, 6),
+    value: (random, digits) => draw(random, DIGITS.slice(1), 1) + draw(random, DIGITS, digits - 1),
   },
 };
 
@@ -49,13 +49,21 @@ export const HELD_OUT_KEYS: readonly string[] = (
 /**
  * Draws `count` facts of one form with distinct keys and values. In half of the draws of codes, the
  * first key is "secret".
+ *
+ * @param digits of a number
  */
-export function drawFacts(random: Random, form: NeedleForm, count: number, absentFrom: string): readonly Fact[] {
+export function drawFacts(
+  random: Random,
+  form: NeedleForm,
+  count: number,
+  absentFrom: string,
+  digits = 7,
+): readonly Fact[] {
   const keys = random.sample(HELD_OUT_KEYS, count);
   if (form === 'code' && random.next() < 0.5) keys[0] = 'secret';
   const values = new Set<string>();
   while (values.size < count) {
-    const value = FORMS[form].value(random);
+    const value = FORMS[form].value(random, digits);
     if (!absentFrom.includes(value)) values.add(value);
   }
   return [...values].map((value, i) => ({

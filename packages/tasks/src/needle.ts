@@ -18,6 +18,8 @@ export interface NeedleOptions {
   readonly seed: number | string;
   /** Form of the fact. @defaultValue 'code' */
   readonly form?: NeedleForm;
+  /** Digits of a number, 3 to 15. @defaultValue 7 */
+  readonly digits?: number;
   /** Style of the question. @defaultValue 'cued' */
   readonly asking?: QuestionStyle;
   /** Number of other facts of the same form, at random depths. @defaultValue 0 */
@@ -57,14 +59,17 @@ export function needle({
   depth,
   seed,
   form = 'code',
+  digits = 7,
   asking = 'cued',
   distractors = 0,
 }: NeedleOptions): Needle {
   if (!(depth >= 0 && depth <= 1)) throw new RangeError(`needle: depth must be from 0 to 1, got ${depth}`);
   if (!(Number.isInteger(tokens) && tokens > 0))
     throw new RangeError(`needle: tokens must be a positive whole number, got ${tokens}`);
+  if (!(Number.isInteger(digits) && digits >= 3 && digits <= 15))
+    throw new RangeError(`needle: digits must be a whole number from 3 to 15, got ${digits}`);
   const draw = random(`needle/${seed}`);
-  const [fact, ...others] = drawFacts(draw, form, 1 + distractors, sentences.join(' '));
+  const [fact, ...others] = drawFacts(draw, form, 1 + distractors, sentences.join(' '), digits);
   const { key, value, statement } = fact;
   const question = ask(form, key, asking);
   const questionIds = encode(question, { special: false }).ids;

@@ -30,14 +30,30 @@ const PRESENT: Readonly<Record<string, string>> = {
   dots: 'queryKeyProducts',
   standout: 'unitLogMinMax',
 };
+/** What pieces of plans 1 to 5 did by default before it became an option. */
+const FORMER: Readonly<Record<string, string>> = {
+  cis: 'among=retrievers',
+  cpe: 'among=retrievers',
+  crystalcache: 'edges=either',
+  trunks: 'edges=either',
+};
+/** Writes the former default of a piece where its options do not say otherwise. */
+const asBefore = (policy: string): string =>
+  policy.replace(/\b(cis|cpe|crystalcache|trunks)\b(?:\(([^()]*)\))?/g, (whole, name: string, options = '') =>
+    options.includes(`${FORMER[name].split('=')[0]}=`)
+      ? whole
+      : `${name}(${[options, FORMER[name]].filter(Boolean).join(',')})`,
+  );
 /**
- * Returns a policy of a plan in the present form. Plans do not change: some use former names of pieces, and plans 2 and
- * 3 wrote the policy inside a view as an option.
+ * Returns a policy of a plan in the present form. Plans do not change: some use former names of pieces, plans 2 and 3
+ * wrote the policy inside a view as an option, and plans 1 to 5 mean what their pieces did then.
  */
 const presentForm = (policy: string): string =>
-  policy
-    .replace(/^view\(budget=(\d+),of=(.*)\)$/, 'view($2,budget=$1)')
-    .replace(/\b(?:clip|dots|standout)\b/g, (name) => PRESENT[name]);
+  asBefore(
+    policy
+      .replace(/^view\(budget=(\d+),of=(.*)\)$/, 'view($2,budget=$1)')
+      .replace(/\b(?:clip|dots|standout)\b/g, (name) => PRESENT[name]),
+  );
 /** Returns every policy of a plan in the present form, whichever rows are asked for. */
 export const policiesOf = ({ rows, tasks }: Plan): readonly string[] =>
   [

@@ -17,11 +17,15 @@ export interface Outcome {
   readonly because?: string;
 }
 
-/** Share of right answers of the full cache below which a task is beyond the model. */
+/** That share in plans that state none. */
 const ABLE = 0.5;
 
-/** Returns the outcome of a row, given the results so far. */
-export function outcomeOf(row: Planned, kind: Kind, asked: number | undefined, all: Known): Outcome {
+/**
+ * Returns the outcome of a row, given the results so far.
+ *
+ * @param least share of right answers of the full cache below which a task is beyond the model
+ */
+export function outcomeOf(row: Planned, kind: Kind, asked: number | undefined, all: Known, least = ABLE): Outcome {
   const contrasts = contrastsOf(row, kind),
     n = promptsOf(row, kind, asked);
   const full = Object.fromEntries(
@@ -36,12 +40,14 @@ export function outcomeOf(row: Planned, kind: Kind, asked: number | undefined, a
   const measured =
     row.rule === 'shrink'
       ? [shrinkage(contrasts, trialsOf(all, contrasts[0].task, n))]
-      : contrasts.map((contrast) => able(measure(contrast, trialsOf(all, contrast.task, n), contrasts.length), full));
+      : contrasts.map((contrast) =>
+          able(measure(contrast, trialsOf(all, contrast.task, n), contrasts.length), full, least),
+        );
   return { row, n, verdict: ruled(row.rule, measured), measured, full };
 }
 
 /** Makes a contrast undecided if the full cache fails its task. */
-const able = (one: Measured, full: Outcome['full']): Measured =>
-  one.contrast.metric === 'hit' && full[one.contrast.task] < ABLE
+const able = (one: Measured, full: Outcome['full'], least: number): Measured =>
+  one.contrast.metric === 'hit' && full[one.contrast.task] < least
     ? { ...one, verdict: 'undecided', because: `the full cache itself has ${percent(full[one.contrast.task])}` }
     : one;

@@ -7,7 +7,7 @@ import type { Kind, Plan } from './types.ts';
  * that papers.md leaves out, and what the review of the first three asked for. `5`: rows of the fourth that found too
  * little text, for a longer one, and likely causes of what did not hold.
  */
-export const planNames = ['1', '2', '3', '4', '5'] as const;
+export const planNames = ['1', '2', '3', '4', '5', '6', '7'] as const;
 export type PlanName = (typeof planNames)[number];
 
 /** Folder of the plans, relative to this file or to the bundle, `dist/bin.js` of the studies. */

@@ -64,7 +64,7 @@ export function promptFor(task: Asked, source: Source, seed: string, trial: numb
 }
 
 function hidden(
-  { tokens, form, depth, distractors = 0, filler, asking }: Extract<Task, { kind: 'needle' }>,
+  { tokens, form, digits, depth, distractors = 0, filler, asking }: Extract<Task, { kind: 'needle' }>,
   { encode, sentences }: Source,
   seed: string,
   trial: number,
@@ -77,6 +77,7 @@ function hidden(
       depth: depth ?? DEPTHS[trial % DEPTHS.length],
       seed,
       form,
+      ...(digits !== undefined && { digits }),
       distractors,
     });
   const { documentIds, questionIds, key, value, valueTokens } = given(tokens);

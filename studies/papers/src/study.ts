@@ -109,7 +109,7 @@ export async function paperStudy(
         ...settings,
         ...(label !== undefined && { label }),
         seconds: sum(results.filter(({ task }) => tasks.has(task)).map(({ seconds }) => seconds)),
-        outcomes: planned.map((row) => outcomeOf(row, kind, n, all)),
+        outcomes: planned.map((row) => outcomeOf(row, kind, n, all, plan.able)),
         excused: rows.filter((row): row is Excused => !isPlanned(row)),
         left: plan.rows.map(({ id }) => id).filter((id) => rows.every((row) => row.id !== id)),
       };

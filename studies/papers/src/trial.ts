@@ -74,11 +74,12 @@ function continued(
       // a step leaves the logits of its token
       if (i + 1 < follow) nll += surprise((await sequence.logits()).at(-1)!, after[i + 1]);
     }
+    const shown = sequence.observer && seen.numbers();
     return {
       nll: nll / (follow - 1),
       slots: mean(slots),
-      ...(await retrievalsOf(sequence, Number(arm.budget) || undefined, follow, context + follow / 2)),
-      ...(sequence.observer && seen.numbers()),
+      ...(await retrievalsOf(sequence, shown?.slots, follow, context + follow / 2)),
+      ...shown,
     };
   });
 }

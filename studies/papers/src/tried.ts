@@ -34,7 +34,7 @@ export async function byArm(tried: readonly Tried[], measure: (tried: Tried) => 
   return out;
 }
 
-/** Opens a sequence for each arm: forks of one prefill or, for blocks or views, a prefill of its own. */
+/** Opens a sequence for each arm: forks of one prefill or, for blocks, views or frozen tokens, a prefill of its own. */
 export function forEach(
   { model }: Bench,
   ids: readonly number[],
@@ -43,9 +43,10 @@ export function forEach(
   measure: (sequence: Sequence, tried: Tried) => Promise<Numbers>,
 ): Promise<ByArm> {
   const hides = (policy: Policy): boolean => compile(policy).hooks('view').length > 0,
+    freezes = (policy: Policy): boolean => compile(policy).hooks('freeze').length > 0,
     evicts = (policy: Policy): boolean => compile(policy).evicts,
     // a policy that acts while tokens pass must be set before the prompt is fed
-    apart = (policy: Policy): boolean => (evicts(policy) && block !== undefined) || hides(policy),
+    apart = (policy: Policy): boolean => (evicts(policy) && block !== undefined) || hides(policy) || freezes(policy),
     shared = tried.map(({ policy }) => policy).filter((policy) => !apart(policy));
   return using(new Sequence(model), async (whole) => {
     if (shared.length > 0) await whole.prefill(ids, { policies: shared });

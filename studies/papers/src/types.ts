@@ -16,6 +16,8 @@ export type Task =
       readonly tokens: number;
       readonly mode: Mode;
       readonly form: 'code' | 'number';
+      /** Digits of a number. @defaultValue 7 */
+      readonly digits?: number;
       readonly depth?: number;
       readonly block?: number;
       readonly distractors?: number;
@@ -192,6 +194,8 @@ export interface Plan {
   readonly prose?: readonly [from: number, to: number];
   /** The only kind of model that the plan is for. @defaultValue both */
   readonly on?: Kind;
+  /** Share of right answers of the full cache below which a task is beyond the model. @defaultValue 0.5 */
+  readonly able?: number;
 }
 /** The model that this repository brings, or any checkpoint. */
 export type Kind = 'embedded' | 'real';

@@ -91,7 +91,14 @@ describe('a trial', () => {
     expect(out[armKey(at(2))].retrievals).toBeCloseTo(1, 6);
     // steps count from 1: 16 of them touch three blocks of 8
     expect(out[armKey(at(-2))].retrievals).toBeCloseTo(3 / 16, 6);
-    expect(out[armKey(at(2))].keyBytes).toBeCloseTo((104 + 2 * (24 + 16)) / (2 * 104), 6);
+    // all keys, and keys and values of 24 slots or one more
+    expect(out[armKey(at(2))].keyBytes).toBeCloseTo((104 + 2 * 24.5) / (2 * 104), 2);
+    // what the engine counts is what an observer sees
+    const seen = await run({ kind: 'continuation', context: 96, follow: 16, every: 16, witnessed: true }, [at(0.8)]),
+      counted = await run({ kind: 'continuation', context: 96, follow: 16, every: 16 }, [at(0.8)]),
+      [a, b] = [seen, counted].map((one) => one[armKey(at(0.8))]);
+    expect(a.retrievals).toBeCloseTo(b.retrievals!, 6);
+    expect(a.keyBytes! / b.keyBytes!).toBeCloseTo(1, 2);
   });
   it('measures what views hide where it is told to: all that is seen is among the heaviest under the oracle, and nothing is hidden from the full cache', async () => {
     const task: Task = { kind: 'continuation', context: 96, follow: 8, every: 8, witnessed: true },
@@ -318,6 +325,11 @@ describe('an outcome', () => {
     expect(of({ full: 1, [a]: 1, [b]: 0 })).toBe('held');
     expect(of({ full: 1, [a]: 0, [b]: 1 })).toBe('not');
     expect(of({ full: 0, [a]: 1, [b]: 0 })).toBe('undecided');
+    const nearly = known(some({ full: 0.7, [a]: 1, [b]: 0 }), first);
+    expect(outcomeOf(row('ta-tokenizer'), 'embedded', 12, nearly).verdict).toBe('held');
+    expect(outcomeOf(row('ta-tokenizer'), 'embedded', 12, nearly, 0.8).measured[0].because).toContain(
+      'the full cache itself has 70 %',
+    );
   });
   it('is printed with its promise, its interval and its verdict, and says when it is not the plan', () => {
     const outcome = outcomeOf(row('ta-tokenizer'), 'embedded', 12, known(some({ full: 1, [a]: 1, [b]: 0 }), first));

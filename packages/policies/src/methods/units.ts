@@ -10,7 +10,16 @@ import { topK } from '@kv/selectors-top-k';
 import { wholeUnits } from '@kv/selectors-whole-units';
 import { chunks, entropyGate } from '@kv/units-chunks';
 import { spans } from '@kv/units-spans';
-import { breath, clipToRange, crystallization, saliency, sentences, trunks } from '@kv/units-trunks';
+import {
+  breath,
+  centrality,
+  clipToRange,
+  crystallization,
+  saliency,
+  sentences,
+  trunks,
+  unitLogMinMax,
+} from '@kv/units-trunks';
 import { standardised } from './common.ts';
 
 /** ChunkKV: keeps SnapKV's best chunks of positions whole, the same ones in every head of a layer. */
@@ -117,9 +126,9 @@ export const outstandingSentences = method(
 
 const crystal = {
   impact: oneOf(
-    ['encoding', 'uniform'],
+    ['encoding', 'saliency', 'uniform'],
     'encoding',
-    'What tokens weigh: saliency and rarity, or, as in the ablation of table 10, all the same.',
+    'What tokens weigh: saliency and rarity, or, as in the ablations of table 10, saliency alone or all the same.',
   ),
   alpha: crystallization.options.alpha,
   steepness: crystallization.options.steepness,
@@ -130,9 +139,20 @@ const crystal = {
   recent: withDefault(mandatory.options.recent, 128),
 };
 
+const score = oneOf(
+  ['both', 'content', 'place'],
+  'both',
+  'What a trunk is kept for: the larger of its content M and its place D in the graph, or, as in the ablations, one of them.',
+);
+
 /** Encoding impact of tokens, clipped; forces sinks and recents, with budgets of at least their number (eq. 30). */
 const weighing = ({ impact, chunk, sinks, recent }: ResolvedOptions<typeof crystal>) => {
-  const weights = impact === 'uniform' ? weighted([0, rarity()]) : weighted([10, saliency({ chunk })], [10, rarity()]);
+  const weights =
+    impact === 'uniform'
+      ? weighted([0, rarity()])
+      : impact === 'saliency'
+        ? weighted([20, saliency({ chunk })])
+        : weighted([10, saliency({ chunk })], [10, rarity()]);
   return compose(weights, clipToRange(), mandatory({ sinks, recent }), atLeast({ slots: sinks + recent }));
 };
 
@@ -147,16 +167,14 @@ export const crystalcache = method(
   {
     source: 'CrystalCache, algorithm 2',
     says: 'Whole trunks of sentences by centrality or content; at least sinks + recent stay.',
-    options: crystal,
+    options: { ...crystal, score },
   },
   (o) => {
-    const { alpha, steepness, maxSize, edges, chunk } = o;
-    return compose(
-      weighing(o),
-      trunks({ maxSize, edges, chunk }),
-      crystallization({ alpha, steepness, chunk }),
-      branchDissolution(),
-    );
+    const { alpha, steepness, maxSize, edges, chunk } = o,
+      cut = compose(weighing(o), trunks({ maxSize, edges, chunk }));
+    if (o.score === 'content') return compose(cut, unitLogMinMax(), branchDissolution());
+    if (o.score === 'place') return compose(cut, centrality({ steepness, chunk }), branchDissolution());
+    return compose(cut, crystallization({ alpha, steepness, chunk }), branchDissolution());
   },
 );
 
