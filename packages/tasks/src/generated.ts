@@ -1,6 +1,7 @@
 import { NoRoomError } from './fit.ts';
 import { chain } from './generators/chain.ts';
 import { anchors, association, confusers, credentials, formats, slots } from './generators/credentials.ts';
+import { arithmetic, ordered, paraphrased, updates } from './generators/memory.ts';
 import { keyValue, lines } from './generators/records.ts';
 import { cwe, fwe, needles, vt } from './generators/ruler.ts';
 import type { NeedleArgs } from './generators/ruler.ts';
@@ -15,7 +16,7 @@ const niah = (args: Partial<NeedleArgs> = {}): Generator =>
 
 /**
  * Generators by task: RULER's eleven synthetic tasks in its own configuration, tasks on anchors, formats and records,
- * and chains of steps.
+ * on what a session remembers (paraphrases, repeats in their order, updates, examples), and chains of steps.
  */
 const generators = {
   niah_single_1: niah({ haystack: 'noise' }),
@@ -40,6 +41,10 @@ const generators = {
   confusers_10: confusers(10),
   slots,
   anchors,
+  paraphrased,
+  ordered,
+  updates,
+  arithmetic,
   chain,
 } satisfies Readonly<Record<string, Generator>>;
 

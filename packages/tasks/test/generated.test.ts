@@ -18,7 +18,8 @@ describe('generated tasks', () => {
         expect(length).toBeLessThanOrEqual(1800);
         expect(length, context.slice(-300)).toBeGreaterThan(1800 * 0.8);
         for (const answer of answers) {
-          expect(context).toContain(answer);
+          // a sum is worked out, and what was never said is nowhere
+          if (task !== 'arithmetic' && answer !== 'unknown') expect(context).toContain(answer);
           expect(
             stop.some((end) => answer.includes(end)),
             answer,
@@ -35,6 +36,56 @@ describe('generated tasks', () => {
       for (const { context, answers } of made(task)) expect(context.split(answers[0])).toHaveLength(2);
     },
   );
+  it('ordered asks for one of four answers to the same request, by its order', () => {
+    made('ordered', 8).forEach(({ context, question, answers, grader }, i) => {
+      const [, ordinal, place] = /the (\w+) number that you gave me for (\w+)/.exec(question)!,
+        given = [...context.matchAll(new RegExp(`for ${place}\\.\nAssistant: (\\d+)`, 'g'))].map(([, value]) => value);
+      expect(given).toHaveLength(4);
+      expect(new Set(given).size).toBe(4);
+      expect(ordinal).toBe(['first', 'second', 'third', 'fourth'][i % 4]);
+      expect(answers).toEqual([given[i % 4]]);
+      for (const other of given.filter((value) => value !== answers[0])) {
+        expect(context.split(answers[0])).toHaveLength(2); // nobody else's number
+        expect(grade(` ${other}`, { answers, grader }).score).toBe(0);
+      }
+    });
+  });
+  it('updates asks for the last of three rooms, or for one that was never said', () => {
+    made('updates', 8).forEach(({ context, question, answers, grader }, i) => {
+      const [, name] = /does (\w+) have/.exec(question)!,
+        rooms = [...context.matchAll(new RegExp(`${name}(?:'s room is| moved: the room is now) (\\d+)`, 'g'))];
+      expect(rooms).toHaveLength(i % 4 === 3 ? 0 : 3);
+      expect(answers).toEqual([rooms.at(-1)?.[1] ?? 'unknown']);
+      for (const [, room] of rooms.slice(0, -1)) expect(grade(` ${room}`, { answers, grader }).score).toBe(0);
+    });
+  });
+  it('arithmetic shows worked sums that are right, and its own is none of them', () => {
+    for (const { context, question, answers } of made('arithmetic', 8)) {
+      const examples = context.split('\n\n').filter((one) => one !== '');
+      expect(examples.length).toBeGreaterThan(15);
+      const value = (asks: string): number => {
+        const [a, b, c] = [...asks.matchAll(/\d+/g)].map(Number);
+        return a + b - c;
+      };
+      for (const one of examples) {
+        const [asks, solved] = one.split('\nA:');
+        expect(solved.endsWith(`The answer is ${value(asks)}`), one).toBe(true);
+      }
+      expect(answers).toEqual([String(value(question))]);
+    }
+  });
+  it('paraphrased asks without a word of its fact', () => {
+    for (const { context, question, answers } of made('paraphrased', 8)) {
+      const fact = context.match(/[^.!?]*\$\d{5}[^.!?]*\./)![0];
+      expect(fact).toContain(answers[0]);
+      const content = (text: string): string[] =>
+        (text.toLowerCase().match(/[a-z]{4,}/g) ?? []).filter(
+          (word) => !['according', 'text', 'question', 'answer'].includes(word),
+        );
+      const stated = new Set(content(fact.slice(fact.lastIndexOf(' The ') + 1)).map((word) => word.slice(0, 4)));
+      expect(content(question).filter((word) => stated.has(word.slice(0, 4)))).toEqual([]);
+    }
+  });
   it('stand at the depths that turn with the problems', () => {
     const shares = made('tool_32', 5, 3, 4000).map(
       ({ context, answers }) => context.indexOf(answers[0]) / context.length,

@@ -14,7 +14,7 @@ const signed = (value: number): string => `${value < 0 ? '' : '+'}${number(value
 const inUnits = ({ contrast: { metric } }: Measured, value: number): string =>
   signed(metrics[metric].share ? 100 * value : value);
 const unit = ({ contrast: { metric } }: Measured): string => (metrics[metric].share ? ' points' : '');
-const gain = (measured: Measured): string => {
+export const gain = (measured: Measured): string => {
   const [difference, low, high] = [measured.difference, measured.low, measured.high].map((x) => inUnits(measured, x));
   return `${difference}${unit(measured)} [${low}, ${high}]`;
 };
@@ -85,7 +85,7 @@ export function studyMarkdown(study: Study, command: string): string {
 \`${command}\`, ${date}, ${Math.round(seconds / 60)} minutes of its threads, ${engine}, weights ${weights}, seed ${seed}, plan ${plan}.${label === undefined ? '' : ` **${label}.**`}
 
 "Better by" is the mean paired difference in the promised direction with its percentile bootstrap over prompts (10,000 resamples, Bonferroni over the contrasts of a row). Fewer than 200 prompts are a screening, whatever the row says. Held: the whole interval lies above the threshold of the plan. Not: the whole of it lies below.
-Undecided: neither, or the task cannot tell (no prompt tells the arms apart, both arms at most 5 % or at least 95 %, the full cache below 50 %, mean caches over decoding more than 5 % apart).
+Undecided: neither, or the task cannot tell (no prompt tells the arms apart, both arms at most 5 % or at least 95 %, the full cache below what the plan asks of it, mean caches over decoding more than 5 % apart).
 
 | paper | claim | promise | measured: better by | n | outcome |
 | --- | --- | --- | --- | --- | --- |

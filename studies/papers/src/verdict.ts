@@ -41,7 +41,7 @@ export const decide = ({ low, high }: Interval, threshold: number): Verdict =>
  * Returns the interval of a difference of shares if none of n prompts distinguishes the arms, when the bootstrap gives
  * a width of 0: if a larger share of prompts did, one would have been seen, at this level (Clopper and Pearson).
  */
-const alike = (n: number, level: number): Interval => {
+export const alike = (n: number, level: number): Interval => {
   const most = 1 - ((1 - level) / 2) ** (1 / n);
   return { low: -most, high: most };
 };

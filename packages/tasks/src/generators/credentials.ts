@@ -6,7 +6,7 @@ import { between, code, distinct, letters } from '../values.ts';
 
 /** Depths that alternate between problems, spaced as in the papers. */
 const DEPTHS = [0.1, 0.3, 0.5, 0.7, 0.9];
-const depthOf = (trial: number): number => DEPTHS[trial % DEPTHS.length];
+export const depthOf = (trial: number): number => DEPTHS[trial % DEPTHS.length];
 
 interface Hidden {
   readonly text: string;
@@ -14,7 +14,7 @@ interface Hidden {
 }
 
 /** Makes a problem of statements hidden between sentences of prose, and a question. */
-function hidden(
+export function hidden(
   what: string,
   { encode, sentences, tokens, draw }: Material,
   statements: readonly Hidden[],
@@ -124,7 +124,7 @@ export function formats(material: Material): NewProblem {
   );
 }
 
-const PLACES = [
+export const PLACES = [
   'Paris',
   'Rome',
   'London',

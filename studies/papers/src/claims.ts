@@ -1,0 +1,202 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { evidenceLevel } from '@kv/evaluation';
+import { gain } from './markdown.ts';
+import { planNames, planOf } from './plans.ts';
+import type { PlanName } from './plans.ts';
+import { isPlanned, kindOf, metrics, paperNames } from './types.ts';
+import type { Plan, Planned, Row, Task } from './types.ts';
+import { alike, decide, ruled } from './verdict.ts';
+import type { Measured, Verdict } from './verdict.ts';
+
+/** A row of a plan that a later one asks fairly, or that should not have been asked. */
+interface Superseded {
+  /** As `plan:row`. */
+  readonly rows: readonly string[];
+  readonly by?: string;
+  readonly because: string;
+}
+/** Results of a plan on a model, as they are stored. */
+interface Stored {
+  readonly plan: string;
+  readonly model: string;
+  readonly outcomes: readonly {
+    readonly row: string;
+    readonly n: number;
+    readonly measured: readonly Measured[];
+    readonly because?: string;
+  }[];
+  readonly excused: readonly { readonly id: string; readonly excuse: string }[];
+}
+interface Answered {
+  readonly model: string;
+  readonly n: number;
+  readonly measured: readonly Measured[];
+  readonly verdict: Verdict;
+}
+/** A row with what came out of it, by model. */
+interface Claim {
+  readonly plan: PlanName;
+  readonly row: Row;
+  readonly tasks: Plan['tasks'];
+  readonly answers: readonly Answered[];
+  /** Why no model was asked, if none was. */
+  readonly excuse?: string;
+}
+
+/** Folder of plans and results, relative to this file or to the bundle. */
+const FOLDER = new URL(import.meta.url.endsWith('.ts') ? '..' : '../papers/', import.meta.url);
+const read = <T>(name: string): T => JSON.parse(readFileSync(new URL(name, FOLDER), 'utf8')) as T;
+
+/**
+ * Returns a contrast with the verdict of today's rule: by its interval alone, and undecided where something keeps it from
+ * telling or the interval touches the threshold. Shares of which no prompt differs have the interval of `alike`.
+ *
+ * @param contrasts of its row
+ */
+export function judged(one: Measured, contrasts: number): Measured {
+  const { contrast, n, low, high, because } = one,
+    same = low === 0 && high === 0,
+    interval = same && metrics[contrast.metric].share ? alike(n, 1 - 0.05 / contrasts) : { low, high },
+    told = because === undefined && !(same && !metrics[contrast.metric].share);
+  return { ...one, ...interval, verdict: told ? decide(interval, contrast.b ? contrast.threshold : 0) : 'undecided' };
+}
+const answered = (row: Planned, model: string, { n, measured }: Stored['outcomes'][number]): Answered => {
+  const all = measured.map((one) => judged(one, measured.length));
+  return { model, n, measured: all, verdict: all.length === 0 ? 'undecided' : ruled(row.rule, all) };
+};
+
+/** Returns every row of the plans with its results. */
+function claims(): readonly Claim[] {
+  const stored = readdirSync(FOLDER)
+      .filter((file) => /^results-.*\.json$/.test(file))
+      .sort()
+      .map((file) => read<Stored>(file)),
+    digests = new Map(planNames.map((name) => [name, read<{ digest: string }>(`plans/${name}.json`).digest]));
+  return planNames.flatMap((plan) => {
+    const { rows, tasks } = planOf(plan),
+      own = stored.filter((one) => one.plan === digests.get(plan));
+    return rows.map((row) => {
+      const outcomes = own.flatMap(({ model, outcomes: all }) =>
+        all.filter((outcome) => outcome.row === row.id).map((outcome) => ({ model, outcome })),
+      );
+      const answers = isPlanned(row) ? outcomes.map(({ model, outcome }) => answered(row, model, outcome)) : [],
+        why = isPlanned(row)
+          ? [
+              ...own.flatMap(({ excused }) => excused.filter(({ id }) => id === row.id).map(({ excuse }) => excuse)),
+              ...outcomes.flatMap(({ outcome }) => outcome.because ?? []),
+            ]
+          : [row.excuse];
+      const asked = answers.filter(({ measured }) => measured.length > 0);
+      return {
+        ...{ plan, row, tasks },
+        answers: asked,
+        ...(asked.length === 0 && { excuse: why[0] ?? 'not run yet' }),
+      };
+    });
+  });
+}
+
+/** What a task asks, in a few words. */
+function bed(task: Task): string {
+  switch (task.kind) {
+    case 'needle': {
+      const hidden = task.form === 'code' ? 'a code of 8 characters' : `a number of ${task.digits ?? 7} digits`,
+        among =
+          task.distractors === undefined
+            ? ''
+            : task.distractors === 1
+              ? ' and another'
+              : ` among ${task.distractors} others`;
+      return `${hidden}${among} in ${task.tokens} tokens of ${task.filler ? 'repeated filler' : 'a novel'}, asked ${task.mode === 'aware' ? 'before' : 'after'} the eviction`;
+    }
+    case 'association':
+      return `a fact and its mentions in ${task.tokens} tokens of repeated filler`;
+    case 'credential':
+      return `${task.values === 1 ? 'a credential' : 'three credentials'} in ${task.tokens} tokens, asked by a tool call`;
+    case 'generated':
+      return `${task.task}, ${task.tokens} tokens`;
+    case 'continuation':
+      return `the ${task.follow} tokens after ${task.context} of a novel`;
+    case 'prompt':
+      return `every token of ${task.tokens} of a novel`;
+    case 'ranks':
+      return `ranks of the slots of ${task.tokens} tokens`;
+    default:
+      return `costs of ${task.tokens} tokens`;
+  }
+}
+const beds = ({ row, tasks }: Claim): string =>
+  isPlanned(row) ? [...new Set(row.contrasts.map(({ task }) => bed(tasks[task])))].join('; ') : '';
+
+/** Every difference, or the least and the greatest of many. */
+function measuredText({ measured }: Answered): string {
+  if (measured.length <= 3) return measured.map(gain).join('; ');
+  const ordered = [...measured].sort((a, b) => a.difference - b.difference),
+    count = (of: Verdict): number => measured.filter(({ verdict }) => verdict === of).length;
+  return `${gain(ordered[0])} to ${gain(ordered.at(-1)!)}; ${count('held')} of ${measured.length} held, ${count('not')} not`;
+}
+const line = (cells: readonly string[]): string =>
+  `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
+
+/** What a model is called in the tables. */
+const short = (model: string): string => (kindOf({ name: model }) === 'embedded' ? 'embedded' : model.split('.')[0]);
+
+function lines(claim: Claim): readonly string[] {
+  const { plan, row, answers, excuse } = claim,
+    head = [`${row.claim}${row.table === undefined ? '' : ` (${row.table})`}`, row.promise];
+  if (excuse !== undefined) return [line([...head, `not asked: ${excuse}`, `${plan}:${row.id}`, '', '', ''])];
+  return answers.map((answer) =>
+    line([
+      ...head,
+      beds(claim),
+      `${short(answer.model)}, ${plan}:${row.id}`,
+      measuredText(answer),
+      `${answer.n}, ${evidenceLevel(answer.n)}`,
+      answer.verdict,
+    ]),
+  );
+}
+
+/** Puts rows of one claim together, in the order in which claims were first asked. */
+function byClaim(all: readonly Claim[]): readonly Claim[] {
+  const order = [...new Set(all.map(({ row }) => row.claim))];
+  return [...all].sort((a, b) => order.indexOf(a.row.claim) - order.indexOf(b.row.claim));
+}
+
+/** Returns the table of all claims of the papers, and that of the rows which others replace. */
+export function claimsMarkdown(): { readonly claims: string; readonly superseded: string } {
+  const all = claims(),
+    replaced = read<readonly Superseded[]>('superseded.json'),
+    key = ({ plan, row }: Claim): string => `${plan}:${row.id}`,
+    gone = new Set(replaced.flatMap(({ rows }) => rows)),
+    // a row that was asked later is no longer excused
+    asked = new Set(all.filter(({ excuse }) => excuse === undefined).map(({ row }) => row.claim)),
+    stays = all.filter((one) => !gone.has(key(one)) && (one.excuse === undefined || !asked.has(one.row.claim)));
+  const table = (of: readonly Claim[]): string => {
+    const rows = [...new Set(of.flatMap(lines))];
+    return `| claim | the paper | asked here | model, row | measured: better by | n | verdict |\n| --- | --- | --- | --- | --- | --- | --- |\n${rows.join('\n')}`;
+  };
+  const unknown = [...gone, ...replaced.flatMap(({ by }) => by ?? [])].filter(
+    (id) => !all.some((one) => key(one) === id),
+  );
+  if (unknown.length > 0) throw new Error(`superseded.json: no plan has the row ${unknown.join(', ')}`);
+  return {
+    claims: `# Every claim of the five papers
+
+\`npm run -s study -- papers/claims\` makes this page from the plans and their results. A verdict goes by the interval alone (percentile bootstrap over prompts, Bonferroni over the contrasts of a row): held where all of it lies above the threshold, not where all of it lies below, undecided where it touches it, where nothing differs, where mean caches differ by more than 5 %, or where the full cache cannot do the task. Fewer than 200 prompts are a screening. Rows that were asked unfairly are in [superseded.md](superseded.md), with the reason.
+
+${paperNames.map((paper) => `## ${paper}\n\n${table(byClaim(stays.filter(({ row }) => row.paper === paper)))}`).join('\n\n')}
+`,
+    superseded: `# Rows that are superseded
+
+Rows of plans whose setting was not the paper's, whose bed could not tell, or whose counter was wrong. What came out stands as it was; no verdict of these counts. \`npm run -s study -- papers/claims\` makes this page.
+
+${replaced
+  .map(
+    ({ rows, by, because }) =>
+      `## ${rows.join(', ')}\n\n${by === undefined ? 'Not asked again' : `Asked again as ${by}`}: ${because}.\n\n${table(all.filter((one) => rows.includes(key(one))))}`,
+  )
+  .join('\n\n')}
+`,
+  };
+}
