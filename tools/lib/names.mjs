@@ -10,7 +10,9 @@ const isSource = (path) => /^(packages|apps)\/.*\/src\/.*[.]ts$/.test(path) && !
 /** Tests of packages and apps. */
 const isTest = (path) => /^(packages|apps)\/.*\/test\/.*[.]ts$/.test(path) && !/templates|[.]d[.]ts$/.test(path);
 /** Documents, without change logs, generated files, and plans and results, which do not change. */
-const isDocument = (path) => /[.]md$/.test(path) && !/CHANGELOG|^[.]changeset|\/results|\/plan|templates/.test(path);
+/** Plans and results say what was asked and came out in the words of their day. */
+const isDocument = (path) =>
+  /[.]md$/.test(path) && !/CHANGELOG|^[.]changeset|\/results|\/plan|\/(?:claims|superseded)[.]md|templates/.test(path);
 
 const packageOf = (path) => path.slice(0, path.indexOf('/src/'));
 const isType = (node) =>

@@ -1,7 +1,7 @@
 import { NoRoomError } from './fit.ts';
 import { chain } from './generators/chain.ts';
 import { anchors, association, confusers, credentials, formats, slots } from './generators/credentials.ts';
-import { arithmetic, ordered, paraphrased, updates } from './generators/memory.ts';
+import { arithmetic, paraphrase, repeats, updates } from './generators/memory.ts';
 import { keyValue, lines } from './generators/records.ts';
 import { cwe, fwe, needles, vt } from './generators/ruler.ts';
 import type { NeedleArgs } from './generators/ruler.ts';
@@ -41,8 +41,8 @@ const generators = {
   confusers_10: confusers(10),
   slots,
   anchors,
-  paraphrased,
-  ordered,
+  paraphrased: paraphrase,
+  ordered: repeats,
   updates,
   arithmetic,
   chain,

@@ -107,6 +107,10 @@ export const finch = method(
 );
 
 const largest = reduceHeads({ kind: 'max' });
+const wholePrompt = {
+  ...mandatory.options.prompt,
+  says: 'The prompt stays and only generated tokens go, as its code runs: an event during decoding, or every.',
+};
 
 /** TriAttention by layer and KV head: scores in standard deviations of their query head, the largest of the group. */
 export const triattention = method(
@@ -116,10 +120,7 @@ export const triattention = method(
     says: 'Keys that fare well with the queries to come, by calibrated statistics.',
     options: {
       ...futureQueryScores.options,
-      prompt: {
-        ...mandatory.options.prompt,
-        says: 'The prompt stays and only generated tokens go, as its code runs: an event during decoding, or every.',
-      },
+      prompt: wholePrompt,
       ...recompressing,
     },
   },
@@ -143,10 +144,18 @@ export const alphaTriattention = method(
   {
     source: diversity,
     says: 'TriAttention for the whole model, each pick less its likeness to what is kept.',
-    options: { lambda: diversity.options.lambda, ...futureQueryScores.options, ...recompressing },
+    options: {
+      lambda: diversity.options.lambda,
+      ...futureQueryScores.options,
+      prompt: wholePrompt,
+      ...recompressing,
+    },
   },
-  ({ lambda, every, ...o }) =>
-    recompressed(compose(futureQueryScores(o), standardised, perModel(), diversity({ lambda })), every),
+  ({ lambda, prompt, every, ...o }) => {
+    const scores = compose(futureQueryScores(o), standardised, perModel()),
+      held = prompt ? compose(scores, mandatory({ sinks: 0, prompt })) : scores;
+    return recompressed(compose(held, diversity({ lambda })), every);
+  },
 );
 
 /** SnapKV, then set-conditioned diversity with λ in standard deviations of its scores; `lambda: 0` is SnapKV, bit for bit. */

@@ -23,7 +23,7 @@ const transactional = {
   rank: maybe(
     part(
       learnedRank(),
-      'TA-LearnRank, eq. 5: how surely each token is an anchor; they vouch as much, in place of `anchors`.',
+      'TA-LearnRank, eq. 5: how surely each token is an anchor; they vouch as much, in place of `anchors`, which S still counts.',
     ),
   ),
   slots: maybe(

@@ -14,7 +14,7 @@ interface Hidden {
 }
 
 /** Makes a problem of statements hidden between sentences of prose, and a question. */
-export function hidden(
+export function hide(
   what: string,
   { encode, sentences, tokens, draw }: Material,
   statements: readonly Hidden[],
@@ -50,7 +50,7 @@ export const association =
         density === 'high'
           ? `Report ${i + 1} on ${name} was filed without remarks.`
           : `Report ${i + 1} was filed without remarks.`;
-    return hidden(
+    return hide(
       'association',
       material,
       [
@@ -66,7 +66,7 @@ export const credentials =
   (length: 12 | 32) =>
   (material: Material): NewProblem => {
     const value = code(material.draw, length);
-    return hidden(
+    return hide(
       'tool',
       material,
       [{ text: `The agent called connect(auth_token="${value}").`, depth: depthOf(material.trial) }],
@@ -116,7 +116,7 @@ export function formats(material: Material): NewProblem {
   const { draw, trial } = material,
     [, text, question, stop] = FORMATS[trial % FORMATS.length],
     value = code(draw, 12);
-  return hidden(
+  return hide(
     'formats',
     material,
     [{ text: text.replace('{v}', value), depth: depthOf(Math.floor(trial / FORMATS.length)) }],
@@ -147,7 +147,7 @@ export const confusers =
       [asked, ...others] = draw.sample(PLACES, decoys + 1),
       values = distinct(decoys + 1, () => code(draw, 8)),
       said = (place: string, i: number): string => `The ${place} code is: ${values[i]}.`;
-    return hidden(
+    return hide(
       'confusers',
       material,
       [
@@ -172,7 +172,7 @@ export function slots(material: Material): NewProblem {
       `https://${letters(draw, 6).toLowerCase()}.example.org/v1`,
       code(draw, 10),
     ];
-  return hidden(
+  return hide(
     'slots',
     material,
     [
@@ -199,7 +199,7 @@ export function anchors(material: Material): NewProblem {
       text: `${INJECTED[i % INJECTED.length]}: ${letters(draw, 8).toLowerCase()}.`,
       depth: draw.next(),
     });
-  return hidden(
+  return hide(
     'anchors',
     material,
     [

@@ -1,7 +1,7 @@
 import { fit } from '../fit.ts';
 import type { NewProblem, Material } from '../material.ts';
 import { between, distinct } from '../values.ts';
-import { depthOf, hidden, PLACES } from './credentials.ts';
+import { depthOf, hide, PLACES } from './credentials.ts';
 import { paraphrasedFact } from './paraphrase.ts';
 
 const ORDINALS = ['first', 'second', 'third', 'fourth'] as const;
@@ -10,7 +10,7 @@ const ORDINALS = ['first', 'second', 'third', 'fourth'] as const;
  * A conversation in which one request is made four times and answered otherwise each time, among the same request for
  * other places; asks for one of the four answers by its order.
  */
-export function ordered({ encode, tokens, draw, trial }: Material): NewProblem {
+export function repeats({ encode, tokens, draw, trial }: Material): NewProblem {
   const [asked, ...others] = draw.sample(PLACES, PLACES.length),
     wanted = trial % ORDINALS.length,
     maxNewTokens = 12,
@@ -59,7 +59,7 @@ export function updates(material: Material): NewProblem {
       depth: depths[i],
     })),
     asked = abstains ? stranger : people[0];
-  return hidden('updates', material, said, {
+  return hide('updates', material, said, {
     question: `\nQuestion: Which room does ${asked} have now? Say "${UNKNOWN}" if the text does not say it.\nAnswer:`,
     answers: [abstains ? UNKNOWN : rooms[6]],
     grader: abstains ? 'any' : 'number',
@@ -97,9 +97,9 @@ export function arithmetic({ encode, tokens, draw }: Material): NewProblem {
 }
 
 /** A price in prose, asked for in words of which the text has none. */
-export function paraphrased(material: Material): NewProblem {
+export function paraphrase(material: Material): NewProblem {
   const { statement, value, question } = paraphrasedFact(material.draw, material.sentences.join(' '));
-  return hidden('paraphrased', material, [{ text: statement, depth: depthOf(material.trial) }], {
+  return hide('paraphrased', material, [{ text: statement, depth: depthOf(material.trial) }], {
     question,
     answers: [value],
     grader: 'number',
