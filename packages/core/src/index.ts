@@ -135,6 +135,7 @@ export {
   outputNorms,
   positions,
   queries,
+  layerInput,
   rope,
   tokens,
   values,

@@ -1,4 +1,12 @@
-import { layerPasses, termOf, viewsActing, type HostState, type PassOptions, type TokenPasses } from '@kv/engine';
+import {
+  layerPasses,
+  termOf,
+  readsLayerInput,
+  viewsActing,
+  type HostState,
+  type PassOptions,
+  type TokenPasses,
+} from '@kv/engine';
 import { DecodeSlot } from './batched-decode.ts';
 import { blockHooks, hooksPrompt } from './block-hooks.ts';
 import type { FusedPass } from './fused-pass.ts';
@@ -19,13 +27,16 @@ export function fusedPasses(fused: FusedPass): TokenPasses {
       const { batch, phase, active } = options,
         prompt = phase === 'prefill',
         hooked = prompt ? hooksPrompt(active) : viewsActing(active.policy, phase).length > 0,
+        // a layer's input is read between two layers
+        between = hooked && !prompt && readsLayerInput(active.policy),
         within = hooked && prompt && fused.attends ? blockHooks(caches, ids.length, active) : undefined,
         listed = hooked && !prompt && canList(caches, ids, options),
         // an observer is shown what views chose, which the host then does
         views = listed && !options.seen ? tokenViews(caches, options) : undefined,
-        // a layer's input is read between two layers, and a term joins what slots gave
+        // a term joins what slots gave, and input signals read what a layer reads
         fuses =
           fused.attends &&
+          !between &&
           caches.inputs.signals.length === 0 &&
           !caches.layers.some((layer) => termOf(active, layer)) &&
           (!hooked || within !== undefined || listed),

@@ -91,6 +91,10 @@ export function stage(
         const w = Number(signal.args?.['w'] ?? 1);
         return ops.from({ data: Float32Array.from(vectors('spread', heads * w, d, next)), shape: [heads, w, d] });
       }
+      case 'layer.input': {
+        const width = heads * d;
+        return ops.from({ data: Float32Array.from(vectors('spread', 1, width, next)), shape: [1, 1, width] });
+      }
       case 'rope': {
         const half = Math.floor(d / 2),
           angle = (f: (x: number) => number, p: Uint32Array): Float32Array =>

@@ -184,6 +184,7 @@ describe('a model of which two layers keep slots and two read them', () => {
     ['psaw', {}],
     ['quest(page=4,slots=8,dense=0)', {}],
     ['cpe(budget=12)', {}],
+    ['cpe(budget=12,sinks=2,local=4,compare=hidden,threshold=0.1)', {}],
     ['view(h2o(recent=2) | topK,budget=8)', {}],
   ] as const)('%s: the module keeps and says what plain loops do', async (policy, options) => {
     const all = { ids: prompt, policy, maxNewTokens: 12, logits: 20, certify: certificates(), ...options };

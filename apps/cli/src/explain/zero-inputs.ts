@@ -27,6 +27,7 @@ export function providedZeros(
       positions: new Uint32Array(w).fill(2 * length),
     };
   }
+  if (id === 'layer.input') return ops.from({ data: new Float32Array(H * d), shape: [1, 1, H * d] });
   if (id === 'confidences') return new Float32Array(length);
   if (id === 'queryStatistics')
     return { queryHeads: H, headDim: d, mean: new Float32Array(H * d), covariance: new Float32Array(H * d * d) };

@@ -154,6 +154,12 @@ export const biases: Signal<'biases'> = { id: 'biases', as: 'biases', cost: 'fre
 export const tokens: Signal<'tokens', Tokens> = { id: 'tokens', as: 'tokens', cost: 'free' };
 /** The last w queries after RoPE, f32 `[H, w, d]`. */
 export const queries = (w: number): Signal<'queries'> => ({ id: 'queries', as: 'queries', args: { w }, cost: 'free' });
+/**
+ * What the layer's projections read of the newest token: the residual stream after the norm before attention, f32 `[1, 1,
+ * D]`. Views read it, of a token that is generated; nothing else does, and other tokens have none. A token then passes
+ * layer by layer.
+ */
+export const layerInput: Signal<'layerInput'> = { id: 'layer.input', as: 'layerInput', cost: 'free' };
 /** Attention weights of the newest query, f32 `[H, n]`. */
 export const attentionLast: Signal<'attention'> = { id: 'attention.last', as: 'attention', cost: 'window' };
 /**

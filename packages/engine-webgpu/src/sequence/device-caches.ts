@@ -10,6 +10,7 @@ import {
   keptLayers,
   observationPlan,
   readersOf,
+  readsLayerInput,
   sequenceContext,
   SlotCounts,
   slotModel,
@@ -179,7 +180,11 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
 
   async pass(ids: readonly number[], options: Omit<FeedOptions, 'evict'>, evict?: LayerEviction): Promise<FeedResult> {
     const { batch, phase } = options;
-    const alone = this.inputs.signals.length > 0 || this.layers.some((layer) => termOf(options.active, layer));
+    const { policy: acting } = options.active,
+      alone =
+        this.inputs.signals.length > 0 ||
+        readsLayerInput(acting) ||
+        this.layers.some((layer) => termOf(options.active, layer));
     if (!evict && !alone && phase === 'decode' && ids.length === 1 && batch instanceof DeviceBatchSlot)
       return { output: await batch.pass(this, ids[0], options) };
     // the others need not wait for a pass that is not batched

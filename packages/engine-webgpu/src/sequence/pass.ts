@@ -4,7 +4,7 @@ import type { Commands, OpenScope } from '@kv/gpu';
 import type { FeedOptions, Output, SlotReader } from '@kv/engine';
 import { encodeNorm, encodeSlots } from '../operations.ts';
 import { rowsOf } from '../rows.ts';
-import { slotModel, termOf } from '@kv/engine';
+import { slotModel, termOf, withLayerInput } from '@kv/engine';
 import { attendLayer } from './layer-attention.ts';
 import { writeStates } from './event.ts';
 import { carry } from './carry.ts';
@@ -95,6 +95,7 @@ export async function devicePass(
         checks,
         largest: largest?.[l],
         over,
+        input: () => readInput(caches, scope, index, parts[0]), // of a token alone
       });
       if (picked) pickQueries(commands, projected, picked.positions, picked.to[l], layer.heads.kvHeads, reader);
       for (const [i, { part, some, live, q, gate }] of projected.entries()) {
@@ -150,6 +151,8 @@ interface LayerAttentionOptions extends Pick<PassOptions, 'phase' | 'active' | '
   readonly checks: ViewChecks[number][];
   /** Receives the largest weight of each slot, `[H, n]`. */
   readonly largest?: Tensor | undefined;
+  /** Returns what the layer's projections read of the newest token. */
+  readonly input?: () => Tensor;
 }
 
 /**
@@ -160,7 +163,7 @@ export function attentionIn(
   caches: DeviceState,
   scope: OpenScope,
   index: number,
-  { phase, active, eventFollows = false, checks, largest, over }: LayerAttentionOptions,
+  { phase, active, eventFollows = false, checks, largest, over, input }: LayerAttentionOptions,
 ): (live: TokenChunk, q: Tensor, first: boolean) => Tensor {
   const { at: l, reader } = caches.kept.all[index],
     layer = caches.layers[l],
@@ -177,7 +180,7 @@ export function attentionIn(
     policy,
     phase,
     ofReader(caches.slots.layerContext(l, active), reader),
-    caches.reader(l, scope, reader),
+    withLayerInput(caches.reader(l, scope, reader), phase, input),
     scope,
     (needs, state) => writeStates(needs, state, layer.states, caches.shared, reader),
   );

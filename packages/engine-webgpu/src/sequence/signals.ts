@@ -86,6 +86,7 @@ const OFFERED = [
   'embeddings',
   'keys',
   'values',
+  'layer.input',
   'queries',
   'attention.last',
   'attention.window',

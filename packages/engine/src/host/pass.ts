@@ -1,3 +1,4 @@
+import type { Tensor } from '@kv/core';
 import { attend } from '../attention/attention.ts';
 import type { AttendOptions, AttentionStats, WindowColumns } from '../attention/attention.ts';
 import { layerAttention } from '../attention/layer-attention.ts';
@@ -12,7 +13,7 @@ import type { SlotRows } from '../cache/slot-rows.ts';
 import { recordInputs } from './record-inputs.ts';
 import { termOf } from '../memory/active-policy.ts';
 import { joinTerm } from './terms.ts';
-import { viewsActing, visibleNow } from './visibility.ts';
+import { viewsActing, visibleNow, withLayerInput } from './visibility.ts';
 import type { ViewSelection } from './visibility.ts';
 
 /** Options of `pass`. */
@@ -159,6 +160,7 @@ function observes(
  * leave visible. Returns that, and where attention adds its column sums.
  * @param options.reader where several layers read these slots: the one whose queries these are. Keys and values are the
  * first one's
+ * @param options.input returns what the layer's projections read of the newest token
  */
 export async function appendLayer(
   caches: HostState,
@@ -169,7 +171,11 @@ export async function appendLayer(
     active,
     seen,
     reader,
-  }: Pick<PassOptions, 'phase' | 'active' | 'seen'> & { readonly reader?: SlotReader | undefined },
+    input,
+  }: Pick<PassOptions, 'phase' | 'active' | 'seen'> & {
+    readonly reader?: SlotReader | undefined;
+    readonly input?: () => Tensor;
+  },
 ): Promise<{ readonly visible: readonly ViewSelection[]; readonly sums: ReturnType<typeof statistics> }> {
   const { shared } = caches,
     { backend, progress } = caches.context,
@@ -187,7 +193,7 @@ export async function appendLayer(
     active.policy,
     phase,
     { ...caches.slots.layerContext(l, active), ...(reader && { queryHeads: reader.rows.length }) },
-    caches.reader(l, { reader }),
+    withLayerInput(caches.reader(l, { reader }), phase, input),
     backend,
     (needs, state) => writeState(needs, state, layer.states, shared, backend, reader?.rows),
     seen !== undefined,
@@ -223,12 +229,15 @@ async function attendLayer(
     layer = caches.layers[l],
     { cache, windowStats } = layer,
     begins = reader?.first !== false;
+  const { hidden } = model.config,
+    input = (): Tensor =>
+      backend.ops.from({ data: decoder.readInput(place, x.subarray(x.length - hidden)), shape: [1, 1, hidden] });
   if (begins && decoder.fused && (phase === 'decode' || !active.policy.evicts)) cache.fit(positions.length);
   const { visible, sums: added } = await appendLayer(
     caches,
     l,
     { q, k, v, at, positions },
-    { phase, active, reader, ...(seen && { seen }) },
+    { phase, active, reader, input, ...(seen && { seen }) },
   );
   if (begins) passing.sums = added;
   const { sums } = passing,

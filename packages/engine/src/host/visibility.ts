@@ -1,4 +1,5 @@
 import { expectPromises, runView } from '@kv/core/engine';
+import { KvError, layerInput } from '@kv/core';
 import type { AnySignal, LayerContext, Backend, Tensor, ViewHook } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import type { SlotVisibility } from '../attention/visible.ts';
@@ -18,6 +19,27 @@ export interface ViewSelection extends SlotVisibility {
 /** Returns the views of a policy that act in this phase. */
 export const viewsActing = (policy: CompiledPolicy, phase: 'prefill' | 'decode'): readonly ViewHook[] =>
   policy.hooks('view').filter(({ during }) => during === 'both' || during === phase);
+
+/** Whether views of a policy read what a layer's projections read. */
+export const readsLayerInput = (policy: CompiledPolicy): boolean =>
+  policy.hooks('view').some(({ needs }) => needs.some(({ id }) => id === layerInput.id));
+
+/** Returns a reader that also gives the input of the layer, of a token that is generated. */
+export const withLayerInput =
+  (
+    read: (signal: AnySignal) => unknown,
+    phase: 'prefill' | 'decode',
+    input: (() => Tensor) | undefined,
+  ): ((signal: AnySignal) => unknown) =>
+  (signal) => {
+    if (signal.id !== layerInput.id) return read(signal);
+    if (phase === 'prefill' || !input)
+      throw new KvError(
+        'sequence',
+        `the signal ${layerInput.id} is of a token that is generated: tokens of a prompt have none`,
+      );
+    return input();
+  };
 
 /**
  * Returns what the policy's views leave visible to the current queries of this layer, all views combined; where

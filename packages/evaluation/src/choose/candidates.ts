@@ -78,7 +78,7 @@ export async function candidatesOf(
     if (compiled.hooks('view').length > 0 || compiled.hooks('freeze').length > 0)
       return 'it hides slots or freezes tokens, which takes no less memory';
     if (!compiled.evicts) return 'it evicts nothing';
-    if (compiled.raises) return 'it may keep more than its budget';
+    if (compiled.raises || compiled.open) return 'it may keep more than its budget';
     if (device && reads.some(({ hidden }) => hidden)) return 'it reads hidden states, which stay on a GPU';
     try {
       expectLevelsFit(compiled, config);

@@ -17,7 +17,7 @@ async function watched(text: string, options: object, constants?: Constants) {
   const rows: (ObservedRow & { readonly ago: number | undefined })[] = [],
     all = certificates({ constants }),
     policy = parsePolicy(text);
-  const { report } = await generate(model, {
+  const { report, tokens } = await generate(model, {
     ids,
     policy,
     ...options,
@@ -29,7 +29,7 @@ async function watched(text: string, options: object, constants?: Constants) {
       conclude: (run) => all.conclude(run),
     },
   });
-  return { rows, report, found: report.certificates as Certificates };
+  return { rows, report, tokens, found: report.certificates as Certificates };
 }
 const heads = (): number => model.config.queryHeads,
   group = (h: number): number => Math.floor((h * commonHeads(model.config).kvHeads) / heads());
@@ -108,6 +108,41 @@ describe('certificates in the report', () => {
       expect(drift!.distance.mean).toBeGreaterThan(0);
     },
   );
+  test('CIS by hidden states compares what the layers read of the tokens, as a calibration sees them', async () => {
+    // everything stays visible, so that hidden states are those of the whole cache
+    const threshold = 0.1,
+      { rows, tokens } = await watched(
+        `cpe(budget=400,sinks=2,local=400,block=4,compare=hidden,threshold=${threshold},phi=1,psi=1)`,
+        { maxNewTokens: 12 },
+      ),
+      read: Float32Array[][] = [],
+      { hidden } = model.config;
+    await watchLayers(model, [...ids, ...tokens], {
+      input: (layer, part) => {
+        for (let i = 0; i < part.length; i += hidden) (read[layer] ??= []).push(part.slice(i, i + hidden));
+      },
+    });
+    const cosine = (layer: number, a: number, b: number): number => {
+      const [x, y] = [read[layer][a], read[layer][b]];
+      return x.reduce((sum, one, c) => sum + one * y[c], 0) / Math.hypot(...x) / Math.hypot(...y);
+    };
+    const kinds = new Set<boolean>();
+    for (const layer of new Set(rows.map((row) => row.layer)))
+      for (const head of [0, heads() - 1]) {
+        const own = rows.filter((row) => row.layer === layer && row.head === head),
+          owner = new Map<number, number>();
+        for (const { step, query, ago } of own) {
+          const like = own
+            .filter((row) => row.step < step && Math.floor(row.step / 4) === Math.floor(step / 4))
+            .filter((row) => cosine(layer, query, row.query) > threshold)
+            .at(-1);
+          owner.set(step, like ? owner.get(like.step)! : step);
+          expect(ago, `layer ${layer}, step ${step}`).toBe(step - owner.get(step)!);
+          kinds.add(like !== undefined);
+        }
+      }
+    expect(kinds.size).toBe(2); // some reuse and some retrieve
+  });
   test('Double Sparsity as a surrogate: no row drops more than δ* + 2 ε and δ* + 2 η', async () => {
     const { rows, found } = await watched(
         'view(heavyChannelProducts(channels=6,window=1) ∘ mandatory(sinks=2,recent=4) ∘ topK,budget=48)',

@@ -2,6 +2,7 @@ import {
   as,
   count,
   keys,
+  layerInput,
   LOWEST,
   maybe,
   number,
@@ -38,7 +39,7 @@ const fieldsOf = (block: number): readonly State<`cis.sets.${number}`>[] =>
  * dilated; otherwise it retrieves.
  *
  * @remarks PrHS, section IV-A, eq. 12 and 13, per query head. Compares queries after RoPE, or before it (eq. 1 and 12
- * have no rotation), or, as in table VII, keys after RoPE. The most recent query above τ counts. One that reused a set
+ * have no rotation), or, as in table VII, keys after RoPE or hidden states. The most recent query above τ counts. One that reused a set
  * itself passes that set on, dilated once, so that sets do not grow along a chain; `among` 'retrievers' leaves such
  * queries out. Of the middle of a reused set (neither sinks nor local window) the m strongest, ⌊k / 3⌋ by default,
  * bring their ±r neighbours (figure 8). Rows that reuse run neither scorer nor selector: `queryKeyProducts` reads no key for them.
@@ -52,9 +53,9 @@ export const cis = wrapSelect(
       block: count(8, 'steps', 'Decoding steps of a block, within which sets are shared.', { most: 3 * PER_FIELD }),
       threshold: number(0.8, 'Cosine above which a set is reused; above 1 every query retrieves.'),
       compare: oneOf(
-        ['queries', 'unrotated', 'keys'],
+        ['queries', 'unrotated', 'keys', 'hidden'],
         'queries',
-        'What is compared of two tokens: their queries, the same before rotation, or the keys of their KV head.',
+        'What is compared of two tokens: their queries, the same before rotation, the keys of their KV head, or what the layer reads of them.',
       ),
       among: oneOf(
         ['any', 'retrievers'],
@@ -67,7 +68,7 @@ export const cis = wrapSelect(
       local: whole(32, 'slots', 'Last slots, always visible; the window moves with the query.'),
     },
     needs: ({ block, compare }) => [
-      as('newest', compare === 'keys' ? keys : queries(1)),
+      as('newest', compare === 'keys' ? keys : compare === 'hidden' ? layerInput : queries(1)),
       positions,
       ...(compare === 'unrotated' ? [rope as AnySignal] : []),
       as('past', pastOf(block)),
@@ -77,8 +78,8 @@ export const cis = wrapSelect(
       ...fieldsOf(block),
     ],
     loop: ({ block, threshold, compare, among, dilation, strongest, sinks, local }) =>
-      compare === 'unrotated'
-        ? undefined // a loop has no angles
+      compare === 'unrotated' || compare === 'hidden'
+        ? undefined // a loop has no angles, nor what a layer reads
         : {
             bytes: loopBytes,
             words: [
@@ -106,7 +107,9 @@ export const cis = wrapSelect(
         ? keyOf(ops, newest, p, at.queryHeads)
         : compare === 'unrotated'
           ? unrotated(ops, newest, (ctx as unknown as { readonly rope: Rope }).rope, at.length - 1) // `needs` lists it
-          : newest;
+          : compare === 'hidden'
+            ? ops.kernel(newestKey, { keys: newest, counts: ops.fill(ops.norm(newest), 1) }, { heads: at.queryHeads })
+            : newest;
     const found = ops.kernel(matching, { query, past, owners }, { now, threshold, any: Number(among === 'any') });
     const active = ops.less(found, 1); // [H, 1]
     const { kept, scores } = inner(active);

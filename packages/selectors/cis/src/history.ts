@@ -107,7 +107,7 @@ fn run(index: u32) {
 });
 
 /**
- * The last key of each query head's KV head, `[heads, 1, d]`; `counts` f32 `[G, 1]` is the number of slots of each. No
+ * The last vector of each query head's row, such as its KV head's keys, `[heads, 1, d]`; `counts` f32 `[G, 1]` is the number of slots of each. No
  * other key is read.
  */
 export const newestKey = kernel({

@@ -19,7 +19,7 @@ export interface Settings {
   readonly sinks: number;
   readonly local: number;
   readonly budget: number;
-  readonly compare: 'queries' | 'unrotated' | 'keys';
+  readonly compare: 'queries' | 'unrotated' | 'keys' | 'hidden';
   readonly among: 'any' | 'retrievers';
 }
 interface Entry {
@@ -40,6 +40,8 @@ export function cisOracle(
   { block, threshold, dilation, strongest, sinks, local, budget, compare, among }: Settings,
   /** The query at a position before rotation. */
   before: (query: readonly number[], position: number) => readonly number[] = (query) => query,
+  /** What the layer reads at each step. */
+  hidden: readonly (readonly number[])[] = [],
 ): { seen: number[][]; retrieved: number } {
   let entries: Entry[] = [],
     retrieved = 0;
@@ -47,8 +49,12 @@ export function cisOracle(
     if ((first + i) % block === 0) entries = [];
     const n = sizes[i],
       query = vector(raw),
-      compared =
-        compare === 'keys' ? vector(keys[n - 1]) : compare === 'unrotated' ? vector(before(raw, n - 1)) : query,
+      compared = {
+        queries: () => query,
+        keys: () => vector(keys[n - 1]),
+        unrotated: () => vector(before(raw, n - 1)),
+        hidden: () => vector(hidden[i]),
+      }[compare](),
       fixed = Array.from({ length: n }, (_, p) => p).filter((p) => p < sinks || p >= n - local);
     const like = entries
       .filter(

@@ -58,6 +58,12 @@ describe('cis before rotation', () => {
     test,
   );
 });
+describe('cis by hidden states', () => {
+  each(
+    sharingLaws((threshold) => cis({ threshold, compare: 'hidden', sinks: 1, local: 1, block: 3 }), { runs: 20 }),
+    test,
+  );
+});
 describe('cis by keys', () => {
   each(
     sharingLaws((threshold) => cis({ threshold, compare: 'keys', sinks: 1, local: 1, block: 3 }), { runs: 20 }),
@@ -138,6 +144,7 @@ function decode(
   first: number,
   policy: Piece<'start', 'kept'>,
   budget: number,
+  hidden: readonly (readonly number[])[] = [],
 ): Run {
   const hook = compile(view(policy, { budget })).hooks('view')[0] as ViewHook,
     states = new Map<string, Tensor>(),
@@ -181,6 +188,8 @@ function decode(
             })) as V;
         }
         if (signal.id === 'queries') return ops.from({ data: Float32Array.from(heads.flat()), shape: [H, 1, D] }) as V;
+        if (signal.id === 'layer.input')
+          return ops.from({ data: Float32Array.from(hidden[i]), shape: [1, 1, hidden[i].length] }) as V;
         if (signal.id === 'rope') return { rotary: 2, angles } as V;
         if (signal.id === 'positions')
           return ops.from({ data: Uint32Array.from({ length: n }, (_, p) => p), shape: [1, n] }, 'u32') as V;
@@ -197,7 +206,7 @@ function decode(
 }
 
 const cases = fc.record({
-  compare: fc.constantFrom('queries' as const, 'unrotated' as const, 'keys' as const),
+  compare: fc.constantFrom('queries' as const, 'unrotated' as const, 'keys' as const, 'hidden' as const),
   among: fc.constantFrom('any' as const, 'retrievers' as const),
   block: fc.constantFrom(1, 2, 4, 8, 14),
   threshold: fc.constantFrom(-1, 0, 0.5, 0.8, 0.97, 1.5),
@@ -234,7 +243,10 @@ test('agrees with the float64 oracle over blocks of decoding steps', () => {
         topK(),
         cis(options),
       );
-      const got = decode(queries, keys, sizes, first, policy, budget);
+      const hidden = Array.from({ length: steps }, (_, i) =>
+        Array.from({ length: 5 }, (_c, c) => Math.fround(noise(seed + 7)(c) + 0.7 * noise(seed + 8)(i * 5 + c))),
+      );
+      const got = decode(queries, keys, sizes, first, policy, budget, hidden);
       for (let h = 0; h < H; h++) {
         const want = cisOracle(
           queries.map((q) => q[h]),
@@ -243,6 +255,7 @@ test('agrees with the float64 oracle over blocks of decoding steps', () => {
           first,
           settings,
           unturned,
+          hidden,
         );
         expect(got.seen.map((heads) => heads[h])).toEqual(want.seen);
         expect(got.retrieved[h]).toBe(want.retrieved);
