@@ -176,6 +176,12 @@ export function claimsMarkdown(): { readonly claims: string; readonly superseded
     const rows = [...new Set(of.flatMap(lines))];
     return `| claim | the paper | asked here | model, row | measured: better by | n | verdict |\n| --- | --- | --- | --- | --- | --- | --- |\n${rows.join('\n')}`;
   };
+  const verdicts = stays.flatMap(({ answers }) => answers),
+    tally = (['held', 'not', 'undecided'] as const).map((of) => {
+      const some = verdicts.filter(({ verdict }) => verdict === of),
+        sure = some.filter(({ n }) => evidenceLevel(n) === 'verdict').length;
+      return `${some.length} ${of} (${sure} of them of 200 prompts or more)`;
+    });
   const unknown = [...gone, ...replaced.flatMap(({ by }) => by ?? [])].filter(
     (id) => !all.some((one) => key(one) === id),
   );
@@ -183,7 +189,7 @@ export function claimsMarkdown(): { readonly claims: string; readonly superseded
   return {
     claims: `# Every claim of the five papers
 
-\`npm run -s study -- papers/claims\` makes this page from the plans and their results. A verdict goes by the interval alone (percentile bootstrap over prompts, Bonferroni over the contrasts of a row): held where all of it lies above the threshold, not where all of it lies below, undecided where it touches it, where nothing differs, where mean caches differ by more than 5 %, or where the full cache cannot do the task. Fewer than 200 prompts are a screening. Rows that were asked unfairly are in [superseded.md](superseded.md), with the reason.
+\`npm run -s study -- papers/claims\` makes this page from the plans and their results. A verdict goes by the interval alone (percentile bootstrap over prompts, Bonferroni over the contrasts of a row): held where all of it lies above the threshold, not where all of it lies below, undecided where it touches it, where nothing differs, where mean caches differ by more than 5 %, or where the full cache cannot do the task. Fewer than 200 prompts are a screening. Rows that were asked unfairly are in [superseded.md](superseded.md), with the reason. Of ${verdicts.length} rows here: ${tally.join(', ')}.
 
 ${paperNames.map((paper) => `## ${paper}\n\n${table(byClaim(stays.filter(({ row }) => row.paper === paper)))}`).join('\n\n')}
 `,

@@ -1,5 +1,5 @@
-import { expectPromises, runView } from '@kv/core/engine';
 import { KvError, layerInput } from '@kv/core';
+import { expectPromises, runView } from '@kv/core/engine';
 import type { AnySignal, LayerContext, Backend, Tensor, ViewHook } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import type { SlotVisibility } from '../attention/visible.ts';

@@ -322,9 +322,9 @@ export function detailsOf(tokens: Tokens): readonly Detail[] {
 
 /**
  * Detector: what must come back letter by letter: credentials, numbers of orders, tickets and accounts, ids and secrets
- * in JSON, logs, tables, URLs, environment files and HTTP headers, and what only a machine makes up (UUIDs, hashes, keys
- * of known issuers), addresses of endpoints, and geographic coordinates. The anchor is the token before the value. Secrets are worth most, then what has a name, then what
- * has only a shape; a value that was there before is worth a quarter.
+ * in JSON, logs, tables, URLs, environment files and HTTP headers, addresses of endpoints, geographic coordinates, and
+ * what only a machine makes up (UUIDs, hashes, keys of known issuers). The anchor is the token before the value. Secrets
+ * are worth most, then what has a name, then what has only a shape; a value that was there before is worth a quarter.
  *
  * @remarks Ours, in addition to the paper's detectors: Transactional Attention lists four patterns, all keys. Placeholders,
  * references to variables, dates, quantities and versions are no values. Linear in the text, and incremental.

@@ -7,7 +7,7 @@ import type { Signal } from '@kv/core';
 export const freshness = (decay: number): Signal<'fresh'> =>
   as('fresh', state(`freshness(${decay})`, { kind: 'position', rows: 'model', init: 1 }));
 
-/** Step hook that applies the decay, once a token for the whole model; the newest token is not a token old yet. */
+/** Step hook that applies the decay, once a token for the whole model, to all tokens but the newest. */
 export const aging = onStep(
   'aging',
   {

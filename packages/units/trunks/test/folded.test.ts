@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { cpu } from '@kv/cpu';
 import type { ProviderEngine, QueryRange } from '@kv/core';
-import { collector, foldedCollector } from '../src/index.ts';
+import { coAttention, collector, foldedCollector } from '../src/index.ts';
 import { noise } from './given.ts';
 
 /** Causal attention of one layer, `[H][query][token]`. */
@@ -103,4 +103,22 @@ test('edges and saliency of folded stretches are those of rows one by one, after
     }),
     { numRuns: 60, seed: 20261121 },
   ); // f32 and f64 order two close cosines differently: one in 25 other seeds has such a pair
+});
+test('chunks of two sizes over one sequence do not mix, and each goes on when the sequence grows', async () => {
+  const all = attention(24, 3, 5),
+    ids: number[] = [],
+    want = (chunk: number, end: number) => {
+      const rows = collector({ chunk, prompt: 20 });
+      for (let q = 0; q < end; q++) rows.add(q, Float32Array.from(all.flatMap((head) => [...head[q]])));
+      return Array.from(rows.take().to);
+    };
+  for (const end of [20, 24]) {
+    while (ids.length < end) ids.push(ids.length);
+    const [four, nine] = await Promise.all(
+      [4, 9].map((chunk) => coAttention(chunk).provide!({ ...engine(all, end, 20), ids }, 0)),
+    );
+    expect(Array.from(four.to)).toEqual(want(4, end));
+    expect(Array.from(nine.to)).toEqual(want(9, end));
+    expect(four.to).not.toEqual(nine.to);
+  }
 });
