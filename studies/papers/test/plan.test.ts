@@ -101,8 +101,8 @@ describe.each(plans)('plan %s', (name, { rows, tasks: of }) => {
       3: ['results-SmolLM2-135M-Instruct.Q4_1.json'],
       4: ['results-embedded-4.json'],
       5: ['results-embedded-5.json', 'results-SmolLM2-135M-Instruct.Q4_1-5.json'],
-      6: [],
-      7: [],
+      6: ['results-SmolLM2-135M-Instruct.Q4_1-6.json'],
+      7: ['results-embedded-7.json'],
     };
     const digests = [planText(name), ...results[name].map(study)].map((text) => {
       const { digest: own, plan } = JSON.parse(text) as { digest?: string; plan?: string };
