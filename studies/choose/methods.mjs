@@ -4,31 +4,24 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { wilson } from '@kv/tasks';
 import { linesOf } from '../lib/prompts-by-workers.mjs';
+import { mean, percent, tableLine } from '../lib/tables.mjs';
 import { BEDS } from './beds.mjs';
 
 const [file] = process.argv.slice(2),
-  stored = new URL('methods.json', import.meta.url),
-  mean = (all) => all.reduce((sum, x) => sum + x, 0) / all.length;
+  stored = new URL('methods.json', import.meta.url);
 
-/** Means of every policy on a bed, over the prompts that all of them were asked. */
+/** Means of every policy on a bed that was asked all of its prompts. */
 function measured(lines) {
-  const [{ candidates }] = lines,
-    known = new Map(lines.flatMap(({ outcomes }) => outcomes.map(([which, outcome]) => [which, [outcome]])));
-  for (const which of known.keys())
-    known.set(
-      which,
-      lines.flatMap(({ outcomes }) => outcomes.filter(([one]) => one === which).map(([, of]) => of)),
-    );
-  return [...known].flatMap(([which, outcomes]) =>
-    outcomes.length < lines.length
-      ? []
-      : {
-          policy: candidates[which][0],
-          right: outcomes.reduce((sum, { right }) => sum + right, 0),
-          kl: Number(mean(outcomes.map(({ kl }) => kl)).toPrecision(3)),
-          bytes: Number(mean(outcomes.map(({ bytes }, i) => bytes / lines[i].reference.bytes)).toFixed(3)),
-        },
-  );
+  return lines[0].candidates.flatMap(([policy], which) => {
+    const outcomes = lines.flatMap((line) => line.outcomes.filter(([one]) => one === which).map(([, of]) => of));
+    if (outcomes.length < lines.length) return [];
+    return {
+      policy,
+      right: outcomes.reduce((sum, { right }) => sum + right, 0),
+      kl: Number(mean(outcomes, 'kl').toPrecision(3)),
+      bytes: Number(mean(outcomes.map(({ bytes }, i) => bytes / lines[i].reference.bytes)).toFixed(3)),
+    };
+  });
 }
 
 if (file) {
@@ -45,7 +38,7 @@ if (file) {
 const beds = JSON.parse(readFileSync(stored, 'utf8')),
   share = (right, n) => {
     const { low, high } = wilson(right, n);
-    return `${((100 * right) / n).toFixed(0)} (${(100 * low).toFixed(0)}-${(100 * high).toFixed(0)})`;
+    return `${((100 * right) / n).toFixed(0)} (${percent(low)}-${percent(high)})`;
   },
   policies = [...new Set(beds.flatMap(({ methods }) => methods.map(({ policy }) => policy)))],
   of = ({ methods }, policy) => methods.find((one) => one.policy === policy),
@@ -63,7 +56,6 @@ const beds = JSON.parse(readFileSync(stored, 'utf8')),
       const one = of(bed, policy);
       return one ? [share(one.right, bed.n), one.kl.toPrecision(2)] : ['-', '-'];
     }),
-  line = (all) => `| ${all.map((cell) => String(cell).replaceAll('|', '\\|')).join(' | ')} |`,
   best = (name) => {
     const bed = beds.find((one) => one.bed === name),
       most = Math.max(...bed.methods.map(({ right }) => right));
@@ -90,14 +82,14 @@ writeFileSync(
 
 | need | right, of | within one prompt of the best |
 | --- | --- | --- |
-${beds.map(({ bed, n, full }) => line([`\`${bed}\``, `full cache ${full} of ${n}`, best(bed)])).join('\n')}
+${beds.map(({ bed, n, full }) => tableLine([`\`${bed}\``, `full cache ${full} of ${n}`, best(bed)])).join('\n')}
 
 ## All
 
 | policy | ${beds.map(({ bed }) => `${bed}, % | KL`).join(' | ')} |
 | --- | ${beds.map(() => '--- | ---').join(' | ')} |
-${line(['full cache', ...beds.flatMap(({ full, n }) => [share(full, n), '0'])])}
-${rows.map(({ policy }) => line([`\`${policy}\``, ...cells(policy)])).join('\n')}
+${tableLine(['full cache', ...beds.flatMap(({ full, n }) => [share(full, n), '0'])])}
+${rows.map(({ policy }) => tableLine([`\`${policy}\``, ...cells(policy)])).join('\n')}
 
 ## What none of it shows
 

@@ -14,9 +14,11 @@ export function share(list) {
   return list.length === 0 ? '' : `${hits} of ${list.length} (${percent(low)}-${percent(high)} %)`;
 }
 
+/** Returns the line of a table in Markdown. */
+export const tableLine = (cells) => `| ${cells.map((cell) => String(cell).replaceAll('|', '\\|')).join(' | ')} |`;
+
 /** Prints a table in Markdown and an empty line. */
 export function print(head, rows) {
-  const line = (row) => `| ${row.map((cell) => String(cell).replaceAll('|', '\\|')).join(' | ')} |`;
-  console.log([head, head.map(() => '---'), ...rows].map(line).join('\n'));
+  console.log([head, head.map(() => '---'), ...rows].map(tableLine).join('\n'));
   console.log();
 }

@@ -9,8 +9,10 @@ import { tracked } from './tracked.mjs';
 const isSource = (path) => /^(packages|apps)\/.*\/src\/.*[.]ts$/.test(path) && !/templates|[.]d[.]ts$/.test(path);
 /** Tests of packages and apps. */
 const isTest = (path) => /^(packages|apps)\/.*\/test\/.*[.]ts$/.test(path) && !/templates|[.]d[.]ts$/.test(path);
-/** Documents, without change logs, generated files, and plans and results, which do not change. */
-/** Plans and results say what was asked and came out in the words of their day. */
+/**
+ * Documents, without change logs, generated files, and plans and results, which say what was asked and came out in the
+ * words of their day.
+ */
 const isDocument = (path) =>
   /[.]md$/.test(path) && !/CHANGELOG|^[.]changeset|\/results|\/plan|\/(?:claims|superseded)[.]md|templates/.test(path);
 

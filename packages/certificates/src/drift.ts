@@ -1,4 +1,5 @@
 import { KvError } from '@kv/core';
+import { countBelow } from '@kv/core/shared';
 
 type Numbers = ArrayLike<number>;
 
@@ -66,7 +67,7 @@ export function driftLoss(
     covering,
   }: { readonly strongest: readonly number[]; readonly radius: number; readonly covering: number },
 ): number {
-  const marks = [...strongest].sort((a, b) => a - b);
+  const marks = Uint32Array.from(strongest).sort();
   let lost = 0,
     total = 0;
   for (let i = 0; i < weights.length; i++) {
@@ -76,14 +77,8 @@ export function driftLoss(
   }
   return total > 0 ? lost / total : 0;
 }
-/** Returns the distance of a number to the nearest of an ascending list. */
-function nearest(sorted: readonly number[], x: number): number {
-  let low = 0,
-    high = sorted.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (sorted[middle] < x) low = middle + 1;
-    else high = middle;
-  }
-  return Math.min(x - (sorted[low - 1] ?? -Infinity), (sorted[low] ?? Infinity) - x);
+/** Returns the distance of a position to the nearest of ascending ones. */
+function nearest(sorted: Uint32Array, position: number): number {
+  const next = countBelow(sorted, position);
+  return Math.min(position - (sorted[next - 1] ?? -Infinity), (sorted[next] ?? Infinity) - position);
 }

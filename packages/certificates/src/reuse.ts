@@ -77,16 +77,11 @@ export function reuse(): { add(row: AttentionRow): void; take(): Reuse | undefin
         printed: printedSharingBound({ keyNorm, dim, cosine: ab / Math.sqrt(aa * bb) }),
         beyond: dropped - best,
       });
-      const both = Array.from(weights, (_, i) => i).filter((i) => positions[i] <= before.query),
-        places = both.map((i) => positions[i]);
-      if (both.length !== before.slots) return; // some have left since
+      const seen = (of: ArrayLike<number>): number[] => Array.from(of).filter((_, i) => positions[i] <= before.query),
+        places = seen(positions);
+      if (places.length !== before.slots) return; // some have left since
       moved.add({
-        distance: Math.abs(
-          centroid(
-            both.map((i) => weights[i]),
-            places,
-          ) - before.centroid,
-        ),
+        distance: Math.abs(centroid(seen(weights), places) - before.centroid),
         bound: driftBound({ span: (places.at(-1) ?? 0) - (places[0] ?? 0), keyNorm, dim, distance }),
       });
     },

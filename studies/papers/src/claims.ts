@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { evidenceLevel } from '@kv/evaluation';
-import { gain } from './markdown.ts';
+import { digest } from '@kv/evaluation/shared';
+import { gain, tableLine } from './markdown.ts';
 import { planNames, planOf } from './plans.ts';
 import type { PlanName } from './plans.ts';
 import { isPlanned, kindOf, metrics, paperNames } from './types.ts';
@@ -62,19 +63,19 @@ export function judged(one: Measured, contrasts: number): Measured {
 }
 const answered = (row: Planned, model: string, { n, measured }: Stored['outcomes'][number]): Answered => {
   const all = measured.map((one) => judged(one, measured.length));
-  return { model, n, measured: all, verdict: all.length === 0 ? 'undecided' : ruled(row.rule, all) };
+  return { model, n, measured: all, verdict: ruled(row.rule, all) };
 };
 
 /** Returns every row of the plans with its results. */
 function claims(): readonly Claim[] {
   const stored = readdirSync(FOLDER)
-      .filter((file) => /^results-.*\.json$/.test(file))
-      .sort()
-      .map((file) => read<Stored>(file)),
-    digests = new Map(planNames.map((name) => [name, read<{ digest: string }>(`plans/${name}.json`).digest]));
-  return planNames.flatMap((plan) => {
-    const { rows, tasks } = planOf(plan),
-      own = stored.filter((one) => one.plan === digests.get(plan));
+    .filter((file) => /^results-.*\.json$/.test(file))
+    .sort()
+    .map((file) => read<Stored>(file));
+  return planNames.flatMap((name) => {
+    const plan = planOf(name),
+      { rows, tasks } = plan,
+      own = stored.filter((one) => one.plan === digest(plan));
     return rows.map((row) => {
       const outcomes = own.flatMap(({ model, outcomes: all }) =>
         all.filter((outcome) => outcome.row === row.id).map((outcome) => ({ model, outcome })),
@@ -88,7 +89,7 @@ function claims(): readonly Claim[] {
           : [row.excuse];
       const asked = answers.filter(({ measured }) => measured.length > 0);
       return {
-        ...{ plan, row, tasks },
+        ...{ plan: name, row, tasks },
         answers: asked,
         ...(asked.length === 0 && { excuse: why[0] ?? 'not run yet' }),
       };
@@ -135,18 +136,15 @@ function measuredText({ measured }: Answered): string {
     count = (of: Verdict): number => measured.filter(({ verdict }) => verdict === of).length;
   return `${gain(ordered[0])} to ${gain(ordered.at(-1)!)}; ${count('held')} of ${measured.length} held, ${count('not')} not`;
 }
-const line = (cells: readonly string[]): string =>
-  `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
-
 /** What a model is called in the tables. */
 const short = (model: string): string => (kindOf({ name: model }) === 'embedded' ? 'embedded' : model.split('.')[0]);
 
 function lines(claim: Claim): readonly string[] {
   const { plan, row, answers, excuse } = claim,
     head = [`${row.claim}${row.table === undefined ? '' : ` (${row.table})`}`, row.promise];
-  if (excuse !== undefined) return [line([...head, `not asked: ${excuse}`, `${plan}:${row.id}`, '', '', ''])];
+  if (excuse !== undefined) return [tableLine([...head, `not asked: ${excuse}`, `${plan}:${row.id}`, '', '', ''])];
   return answers.map((answer) =>
-    line([
+    tableLine([
       ...head,
       beds(claim),
       `${short(answer.model)}, ${plan}:${row.id}`,

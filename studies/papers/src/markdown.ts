@@ -73,13 +73,14 @@ ${row.claim}. ${row.differs}.${tasks.length === 0 ? '' : ` Full cache: ${tasks.j
 ${lines}${because === undefined ? '' : `\n${because}`}`;
 }
 
+/** Returns the line of a table in Markdown. */
+export const tableLine = (cells: readonly string[]): string =>
+  `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
+
 /** Formats the study as a Markdown page: one table, then every contrast. `command` is what made it. */
 export function studyMarkdown(study: Study, command: string): string {
   const { date, plan, model, weights, engine, seed, label, seconds, outcomes, excused, left } = study;
-  const rows = outcomes.map((outcome) => {
-    const cells = [outcome.row.paper, outcome.row.claim, ...outcomeCells(outcome)];
-    return `| ${cells.map((text) => text.replaceAll('|', '\\|')).join(' | ')} |`;
-  });
+  const rows = outcomes.map((outcome) => tableLine([outcome.row.paper, outcome.row.claim, ...outcomeCells(outcome)]));
   return `# What each paper promised, on ${model}
 
 \`${command}\`, ${date}, ${Math.round(seconds / 60)} minutes of its threads, ${engine}, weights ${weights}, seed ${seed}, plan ${plan}.${label === undefined ? '' : ` **${label}.**`}

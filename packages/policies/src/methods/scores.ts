@@ -158,7 +158,9 @@ export const alphaTriattention = method(
   },
 );
 
-/** SnapKV, then set-conditioned diversity with λ in standard deviations of its scores; `lambda: 0` is SnapKV, bit for bit. */
+/**
+ * SnapKV, then set-conditioned diversity with λ in standard deviations of its scores; `lambda: 0` is SnapKV, bit for bit.
+ */
 export const alpha = method(
   'alpha',
   {

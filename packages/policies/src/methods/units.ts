@@ -171,10 +171,12 @@ export const crystalcache = method(
   },
   (o) => {
     const { alpha, steepness, maxSize, edges, chunk } = o,
-      cut = compose(weighing(o), trunks({ maxSize, edges, chunk }));
-    if (o.score === 'content') return compose(cut, unitLogMinMax(), branchDissolution());
-    if (o.score === 'place') return compose(cut, centrality({ steepness, chunk }), branchDissolution());
-    return compose(cut, crystallization({ alpha, steepness, chunk }), branchDissolution());
+      scored = {
+        both: () => crystallization({ alpha, steepness, chunk }),
+        content: () => unitLogMinMax(),
+        place: () => centrality({ steepness, chunk }),
+      }[o.score]();
+    return compose(weighing(o), trunks({ maxSize, edges, chunk }), scored, branchDissolution());
   },
 );
 

@@ -4,6 +4,15 @@ import { between, distinct } from '../values.ts';
 import { depthOf, hide, PLACES } from './credentials.ts';
 import { paraphrasedFact } from './paraphrase.ts';
 
+/** Returns a function that gives the i-th of a list, which grows as it is asked for. */
+function growing<T>(make: () => T): (i: number) => T {
+  const made: T[] = [];
+  return (i) => {
+    while (made.length <= i) made.push(make());
+    return made[i];
+  };
+}
+
 const ORDINALS = ['first', 'second', 'third', 'fourth'] as const;
 
 /**
@@ -15,17 +24,14 @@ export function repeats({ encode, tokens, draw, trial }: Material): NewProblem {
     wanted = trial % ORDINALS.length,
     maxNewTokens = 12,
     shares = ORDINALS.map(() => draw.next()).sort((a, b) => a - b),
-    drawn: { readonly place: string; readonly value: string }[] = [],
     own = distinct(ORDINALS.length, () => String(between(draw, 1000, 9999)));
   const turn = (place: string, value: string): string => `User: Give me a number for ${place}.\nAssistant: ${value}\n`;
-  /** Another place's turn, the same for every size. */
-  const other = (i: number): string => {
-    while (drawn.length <= i) {
-      const value = String(between(draw, 1000, 9999));
-      if (!own.includes(value)) drawn.push({ place: draw.pick(others), value });
-    }
-    return turn(drawn[i].place, drawn[i].value);
-  };
+  const other = growing(() => {
+    let value: string;
+    do value = String(between(draw, 1000, 9999));
+    while (own.includes(value));
+    return turn(draw.pick(others), value);
+  });
   const { context, question } = fit('ordered', encode, { tokens, maxNewTokens }, (size) => {
     const at = shares.map((share) => Math.floor(share * (size + 1))),
       turns = Array.from({ length: size + 1 }, (_, i) => [
@@ -71,21 +77,17 @@ export function updates(material: Material): NewProblem {
 const THINGS = ['apples', 'books', 'coins', 'eggs', 'keys', 'pens', 'stamps', 'tickets'];
 /** Sums of two steps with their solutions, as many as there is room for, and another one to solve. */
 export function arithmetic({ encode, tokens, draw }: Material): NewProblem {
-  const maxNewTokens = 32,
-    drawn: { readonly asks: string; readonly solves: string; readonly sum: number }[] = [];
-  const example = (i: number) => {
-    while (drawn.length <= i) {
-      const [name, thing] = [draw.pick(NAMES), draw.pick(THINGS)],
-        [a, b, c] = [between(draw, 10, 40), between(draw, 2, 9), between(draw, 2, 9)],
-        sum = a + b - c;
-      drawn.push({
-        asks: `Q: ${name} has ${a} ${thing}, buys ${b} more and gives ${c} away. How many ${thing} are left?\nA:`,
-        solves: ` ${a} + ${b} = ${a + b}. ${a + b} - ${c} = ${sum}. The answer is ${sum}\n\n`,
-        sum,
-      });
-    }
-    return drawn[i];
-  };
+  const maxNewTokens = 32;
+  const example = growing(() => {
+    const [name, thing] = [draw.pick(NAMES), draw.pick(THINGS)],
+      [a, b, c] = [between(draw, 10, 40), between(draw, 2, 9), between(draw, 2, 9)],
+      sum = a + b - c;
+    return {
+      asks: `Q: ${name} has ${a} ${thing}, buys ${b} more and gives ${c} away. How many ${thing} are left?\nA:`,
+      solves: ` ${a} + ${b} = ${a + b}. ${a + b} - ${c} = ${sum}. The answer is ${sum}\n\n`,
+      sum,
+    };
+  });
   const { asks, sum } = example(0),
     { context, question } = fit('arithmetic', encode, { tokens, maxNewTokens }, (size) => ({
       context: Array.from({ length: size }, (_, i) => example(i + 1))

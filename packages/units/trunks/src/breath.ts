@@ -3,7 +3,7 @@ import type { Ops, StepContext, State, Tensor } from '@kv/core';
 import { carryKernel, holding, resonance } from './breath-kernels.ts';
 import { coAttention } from './co-attention.ts';
 import { alpha, placing, relief, unitsByPosition } from './crystallization.ts';
-import { centralities, pairs, unitGraph } from './graph.ts';
+import { centralities, pairEnds, pairWeights, unitGraph } from './graph.ts';
 
 /** A unit is active if more than half of its tokens lie above this share of the largest inverse norm. */
 const ACTIVE = { share: 0.5, above: 0.3 };
@@ -108,9 +108,9 @@ export const breath = unitTransform(
         breathes ? ops.kernel(carryKernel, { before, fresh }) : fresh;
       const m = kept(first.impact, ops.groupRows('mean', ops.float(unitScores), 1));
       const before = kept(first.strength, row(centralities(graph, units.count, steepness)));
-      const { a, b, weights } = pairs(graph, units.count);
-      const weight = kept(first.edges, row(weights));
+      const weight = kept(first.edges, row(pairWeights(graph, units.count)));
       const breathe = (): { readonly d: Tensor; readonly weight: Tensor } => {
+        const { a, b } = pairEnds(units.count);
         const lit = activity(first, units.count, table, first.keys, p); // [1, units]
         const end = (data: Uint32Array): Tensor => ops.take(lit, ops.from({ data, shape: [1, data.length] }, 'u32'));
         const rest = ops.kernel(resonance, { weight, lit }, { hops, gain, once: Number(pulses === 'search') });

@@ -39,26 +39,28 @@ export function unitGraph({ from, to, weight }: CoAttention, unitOf: Uint32Array
   return { a: kept.map((p) => p.a), b: kept.map((p) => p.b), weight: kept.map((p) => p.weight) };
 }
 
-/** All pairs of units a < b, ascending in b, then a: more units leave the places of earlier pairs as they are. */
-export interface UnitPairs {
-  readonly a: Uint32Array;
-  readonly b: Uint32Array;
-  /** 0 for pairs without an edge. */
-  readonly weights: Float32Array;
-}
-/** Returns the place of a pair among all pairs. */
+/**
+ * Returns the place of a pair of units a < b among all pairs, ascending in b, then a: more units leave the places of
+ * earlier pairs as they are.
+ */
 const placeOf = (a: number, b: number): number => (b * (b - 1)) / 2 + a;
+/** Returns the number of pairs of `count` units; a single unit counts as a pair with itself. */
+const pairsOf = (count: number): number => Math.max(1, placeOf(0, count));
 
-/** Returns all pairs of `count` units with their weights; of one unit a single pair, of it with itself. */
-export function pairs({ a, b, weight }: UnitGraph, count: number): UnitPairs {
-  const size = Math.max(1, placeOf(0, count)),
-    out: UnitPairs = { a: new Uint32Array(size), b: new Uint32Array(size), weights: new Float32Array(size) };
+/** Returns the weights of all pairs of `count` units, 0 without an edge. */
+export function pairWeights({ a, b, weight }: UnitGraph, count: number): Float32Array {
+  const out = new Float32Array(pairsOf(count));
+  weight.forEach((w, e) => (out[placeOf(a[e], b[e])] = w));
+  return out;
+}
+/** Returns the units of all pairs of `count` units. */
+export function pairEnds(count: number): { readonly a: Uint32Array; readonly b: Uint32Array } {
+  const out = { a: new Uint32Array(pairsOf(count)), b: new Uint32Array(pairsOf(count)) };
   for (let high = 1; high < count; high++)
     for (let low = 0; low < high; low++) {
       out.a[placeOf(low, high)] = low;
       out.b[placeOf(low, high)] = high;
     }
-  weight.forEach((w, e) => (out.weights[placeOf(a[e], b[e])] = w));
   return out;
 }
 
