@@ -4,11 +4,11 @@ import { range } from '@kv/core/shared';
 import { compile, isInputSignal, namedCalls, planBudgets } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
 import type { DispatchCost, Recordable } from '@kv/gpu';
-import { createDecoder, Memory, waits } from '@kv/engine';
+import { activePolicyOf, createDecoder, Memory, waits } from '@kv/engine';
 import type { CacheForm } from '@kv/engine';
 import { shapeWeights } from '@kv/checkpoints';
 import type { ModelConfig, StreamDecoder, Tokenizer } from '@kv/checkpoints';
-import type { ActivePolicy, FeedOptions, MemoryModel } from '@kv/engine';
+import type { FeedOptions, MemoryModel } from '@kv/engine';
 import { prepareProgram } from './engine.ts';
 import { isBounded, compact, decide, recordOnDevice, type EventContext, type EventSubject } from './sequence/event.ts';
 import { DeviceCaches } from './sequence/device-caches.ts';
@@ -92,7 +92,7 @@ export async function shapeCosts(gpu: CostRecorder, config: ModelConfig, form: C
     caches.observe(needs.filter((signal) => !signal.provide && !isInputSignal(signal)));
     return { caches, memory: new Memory(caches) };
   };
-  const nothing: ActivePolicy = { policy: compile(id) };
+  const nothing = activePolicyOf(compile(id), undefined);
   const prefills = new Map<number, Promise<DispatchCost>>();
   const now = (): DispatchCost => ({ operations: 0, ...gpu.counters });
   const since = (before: DispatchCost): DispatchCost => less(now(), before);
@@ -131,7 +131,7 @@ export async function shapeCosts(gpu: CostRecorder, config: ModelConfig, form: C
     },
     token: (policy, n) =>
       using(sequence(policy.hooks('view').flatMap(({ needs }) => needs)), async (made) => {
-        const active: ActivePolicy = { policy };
+        const active = activePolicyOf(policy, undefined);
         made.caches.context.progress.setPrompt(n);
         await feed(made, n, { active });
         await feed(made, 1, { phase: 'decode', active }); // the first may set state up
@@ -148,7 +148,7 @@ export async function shapeCosts(gpu: CostRecorder, config: ModelConfig, form: C
         context.progress.setPrompt(length);
         await feed(made, length);
         const plan = planBudgets(policy, budget, slots.lengths()),
-          active: ActivePolicy = { policy, budget: { slots: budget } },
+          active = activePolicyOf(policy, { slots: budget }),
           layers = Array.from(cached.keys()),
           together = waits(policy),
           total = { score: NONE, select: NONE, compact: NONE },
@@ -183,7 +183,7 @@ export async function shapeCosts(gpu: CostRecorder, config: ModelConfig, form: C
             // a step decodes what it reads
             const read = policy.needs.filter((signal) => !isDecoded(signal, { form }));
             spent('score', () => subjects.forEach((subject) => read.forEach(subject.read)));
-            const decision = spent('select', () => decide(policy, subjects, plan, stage)),
+            const decision = spent('select', () => decide(active, subjects, plan, stage)),
               counts = group.map((layer) => plan.budgets[layer]);
             spent('compact', () =>
               !together && isBounded(policy, plan)

@@ -122,7 +122,7 @@ export type { HostModel, RunningHostModel } from './host/runtime.ts';
 export { watchLayers } from './host/watch-layers.ts';
 export { Ledger } from './ledger.ts';
 export type { Bytes } from './ledger.ts';
-export { joinEvents, termOf } from './memory/active-policy.ts';
+export { activePolicyOf, joinEvents, termOf } from './memory/active-policy.ts';
 export type { ActivePolicy, EventResult, EventTimes } from './memory/active-policy.ts';
 export { layersTogether, peakOfEvents } from './memory/event-groups.ts';
 export { BatchBarrier, BatchSlot } from './memory/batch-barrier.ts';

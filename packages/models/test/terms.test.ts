@@ -89,6 +89,65 @@ test('copies, saved caches and sequences that step together go on alike', async 
   }
 });
 
+const equal = (got: readonly Float32Array[], want: readonly Float32Array[]): void => expect(got).toEqual(want);
+test('what was folded stays in attention under every later policy, or that policy is refused', async () => {
+  const first = new Sequence(model);
+  await first.prefill(ids.slice(0, 60), { policy, budget: 12 });
+  const plain = compose(snapkv({ window: 6 }), topK()),
+    after = async (then: (copy: Sequence) => void | Promise<void>) => {
+      const copy = first.fork();
+      await then(copy);
+      await copy.append(ids.slice(60, 70), { rows: 10 });
+      return copy.logits();
+    },
+    want = await after(() => {});
+  equal(await after((copy) => copy.evict(plain, 60)), want);
+  equal(await after((copy) => copy.decodeUnder(plain, 70)), want);
+  equal(await after((copy) => copy.evict(compose(snapkv({ window: 6 }), topK(), moments()), 60)), want);
+  // the kept slots are refitted with the term that goes on, which all of them need not change for
+  near(await after((copy) => copy.evict(compose(snapkv({ window: 6 }), topK(), fit()), 60)), want, 1e-4);
+  const other = compose(snapkv({ window: 6 }), topK(), moments({ stretches: 2 })),
+    moving = compose(snapkv({ window: 6 }), topK(), rerotate());
+  for (const [next, change] of [
+    [other, (copy: Sequence) => copy.evict(other, 10)],
+    [moving, (copy: Sequence) => copy.evict(moving, 10)],
+    [other, async (copy: Sequence) => copy.decodeUnder(other, 10)],
+    [other, (copy: Sequence) => copy.prefill([5], { policy: other, budget: 10 })],
+  ] as const)
+    await expect(after(change)).rejects.toThrow(
+      `policy: expected one that attends to what 'moments' has folded, or folds nothing and moves no slots, got '${next.label}': slots left under '${policy.label}'`,
+    );
+  first.destroy();
+});
+
+test('a saved cache of folded slots is loaded by a policy that attends to them', async () => {
+  const first = new Sequence(model);
+  await first.prefill(ids.slice(0, 60), { policy, budget: 12 });
+  const bytes = await saveCache(first),
+    plain = compose(snapkv({ window: 6 }), topK()),
+    message = (got: string) =>
+      `saved cache: slots that left are still attended to as 'moments' folded them, expected a policy that goes on doing so, got ${got}`;
+  for (const [next, got] of [
+    [undefined, 'none'],
+    [plain, `'${plain.label}'`],
+    [
+      compose(snapkv({ window: 6 }), topK(), moments({ spread: true })),
+      "'snapkv(window=6) ∘ topK ∘ moments(spread=true)'",
+    ],
+  ] as const)
+    await expect(loadCache(model, bytes, next ? { policy: next, budget: 12 } : {})).rejects.toThrow(message(got));
+  // a saved copy under another policy is still one with a term
+  const copy = first.fork();
+  await copy.evict(plain, 10);
+  await expect(loadCache(model, await saveCache(copy), { policy: plain, budget: 10 })).rejects.toThrow(
+    'are still attended to',
+  );
+  const untouched = new Sequence(model);
+  await untouched.prefill(ids.slice(0, 10), { policy, budget: 12 });
+  (await loadCache(model, await saveCache(untouched), { policy: plain, budget: 12 })).destroy(); // nothing left
+  for (const each of [first, copy, untouched]) each.destroy();
+});
+
 test('nothing is added where nothing leaves, and fits count what is added', async () => {
   const result = await generate(model, { ids: ids.slice(0, 30), policy, budget: 64, maxNewTokens: 4 }),
     plain = await generate(model, { ids: ids.slice(0, 30), maxNewTokens: 4 });

@@ -251,12 +251,17 @@ export type EventRecord =
  * Records an event: every step, then the policy's new keys and values, adding their checks to those of the drafts. An
  * error in the latter is held back until the drafts were checked. Yields after every step and every compact hook of a
  * layer, so that other work waits for one of them at most.
+ * @param attends adds a term to attention @defaultValue the policy's own hook
  */
-export function* recordEvent(policy: CompiledPolicy, layers: readonly EventLayer[], ops: Ops): PacedSteps<EventRecord> {
+export function* recordEvent(
+  policy: CompiledPolicy,
+  layers: readonly EventLayer[],
+  ops: Ops,
+  attends: AttendHook | undefined = policy.hooks('attend')[0],
+): PacedSteps<EventRecord> {
   const drafts = yield* pacedEvent(policy, layers, ops),
     hooks = policy.hooks('compact'),
-    [fold] = policy.hooks('evict'),
-    [attends] = policy.hooks('attend');
+    [fold] = policy.hooks('evict');
   try {
     const made: ReplacementCache[][] = [],
       folded: DraftSelection[] = [];

@@ -212,7 +212,7 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
                   stage = this.#stage(own, times);
                 waiting.set(
                   l,
-                  recordOnDevice(policy, subject, decide(policy, [subject], plan, stage), stage, scope.commands),
+                  recordOnDevice(policy, subject, decide(active, [subject], plan, stage), stage, scope.commands),
                 );
               }),
             );
@@ -251,7 +251,7 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
       this.#gpu.scope(async (scope) => {
         const given = await runDeviceProviders(this, active.policy, layers, scope.commands, onPass);
         return runOnDevice(
-          active.policy,
+          active,
           layers.map((l, i) => this.#subject(active, l, scope, given[i])),
           plan,
           this.#stage(scope, times),

@@ -4,7 +4,7 @@ import type { DraftSelection } from '@kv/core';
 import type { CompiledPolicy, EventDecision, EventLayer, EventRecord, PacedSteps } from '@kv/core/engine';
 import type { Commands, Scope } from '@kv/gpu';
 import { expectLevels, levelsIn } from '@kv/engine';
-import type { EventResult, EventTimes, SlotReader } from '@kv/engine';
+import type { ActivePolicy, EventResult, EventTimes, SlotReader } from '@kv/engine';
 import { encodeReplaced, encodeSlots } from '../operations.ts';
 import type { DecodedParts } from './decoded-parts.ts';
 import type { DecidedSlots, SlotSelection } from './device-scope.ts';
@@ -41,7 +41,7 @@ export interface DeviceEventDecision {
 
 /** Records every step of a policy over these layers. */
 export function decide(
-  policy: CompiledPolicy,
+  { policy, attends }: ActivePolicy,
   subjects: readonly EventSubject[],
   plan: BudgetPlan,
   { scope: { ops }, decoded, times }: EventContext,
@@ -53,7 +53,7 @@ export function decide(
         budgets: plan.budgets[at.layer],
       }),
     ),
-    replaced = between(recordEvent(policy, places, ops), () => decoded.clear());
+    replaced = between(recordEvent(policy, places, ops, attends), () => decoded.clear());
   times.score += performance.now() - started;
   return { places, replaced };
 }
@@ -72,13 +72,14 @@ function between<T>(work: PacedSteps<T>, rest: () => void): T {
  * compaction is recorded. Nothing changes before the read has passed every check.
  */
 export async function runOnDevice(
-  policy: CompiledPolicy,
+  active: ActivePolicy,
   subjects: readonly EventSubject[],
   plan: BudgetPlan,
   stage: EventContext,
 ): Promise<EventResult> {
   const { scope, times } = stage,
-    decision = decide(policy, subjects, plan, stage),
+    { policy } = active,
+    decision = decide(active, subjects, plan, stage),
     { places, replaced } = decision;
   const recorded = subjects.map(
     ({ layer }, i): RecordedLayer => ({ layer, place: places[i], draft: replaced.drafts[i] }),

@@ -1,7 +1,7 @@
 import { isState, recordEvent, readDecisions } from '@kv/core/engine';
 import type { AnySignal, LayerContext, Backend, BudgetPlan, State } from '@kv/core';
-import type { CompiledPolicy, EventLayer, ReplacementCache } from '@kv/core/engine';
-import type { EventResult, EventTimes } from '../memory/active-policy.ts';
+import type { EventLayer, ReplacementCache } from '@kv/core/engine';
+import type { ActivePolicy, EventResult, EventTimes } from '../memory/active-policy.ts';
 import { expectLevels, levelsIn } from '../cache/form.ts';
 import type { LayerCache } from '../cache/layer-cache.ts';
 import { levelOf } from '../cache/records.ts';
@@ -36,7 +36,7 @@ interface Stage {
  * @param room slots per head that will be wanted soon; storage keeps that much free
  */
 export async function runHostEvent(
-  policy: CompiledPolicy,
+  { policy, attends }: ActivePolicy,
   subjects: readonly HostEventLayer[],
   plan: BudgetPlan,
   { backend, shared, common, room, times, change }: Stage,
@@ -48,7 +48,7 @@ export async function runHostEvent(
     budgets: plan.budgets[at.layer],
     above: plan.above,
   }));
-  const replaced = await inTurns(recordEvent(policy, layers, backend.ops), (ms) => {
+  const replaced = await inTurns(recordEvent(policy, layers, backend.ops, attends), (ms) => {
     times.score += ms;
   });
   const { drafts } = replaced;

@@ -279,7 +279,7 @@ export class HostCaches implements SequenceCaches, HostState {
       read: this.reader(l, { provided: given[i], common }),
     }));
     const show = this.#observer && (await beforeEvent(this.#observer, this, layers));
-    const result = await runHostEvent(active.policy, subjects, plan, {
+    const result = await runHostEvent(active, subjects, plan, {
       backend,
       shared,
       common,

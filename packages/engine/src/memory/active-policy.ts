@@ -67,14 +67,19 @@ export interface ActivePolicy {
   readonly last?: EventResult;
   /** What the prompt was read under, if tokens are generated under another policy or budget. */
   readonly prompt?: ActivePolicy;
+  /** Adds a term to attention: of this policy, or of the last one before it that has such a hook, whose slots left. */
+  readonly attends?: AttendHook;
 }
 
-/** Returns the active policy for this policy and budget, with the last event of the one before. */
+/** Returns the active policy for this policy and budget, with the last event of the one before, and its term if it has none. */
 export const activePolicyOf = (
   policy: CompiledPolicy,
   budget: EventBudget | undefined,
-  { last }: Pick<ActivePolicy, 'last'> = {},
-): ActivePolicy => ({ policy, ...(budget && { budget }), ...(last && { last }) });
+  { last, attends: before }: Pick<ActivePolicy, 'last' | 'attends'> = {},
+): ActivePolicy => {
+  const attends = policy.hooks('attend')[0] ?? before;
+  return { policy, ...(budget && { budget }), ...(last && { last }), ...(attends && { attends }) };
+};
 
 /** Returns `next` as what tokens are generated under from now on; `read` is what the prompt was read under. */
 export const decodingBy = (next: ActivePolicy, { prompt: _, ...read }: ActivePolicy): ActivePolicy => ({
@@ -90,15 +95,15 @@ export const mostOf = ({ budget, last }: ActivePolicy): number =>
 export const evicts = (active: ActivePolicy): active is ActivePolicy & { readonly budget: EventBudget } =>
   active.policy.evicts && active.budget !== undefined;
 
-/** Returns the hook that adds a term to attention under a policy, or under the one that the prompt was read under. */
-export const attendHook = ({ policy, prompt }: ActivePolicy): AttendHook | undefined =>
-  policy.hooks('attend')[0] ?? prompt?.policy.hooks('attend')[0];
+/** States of pieces. */
+interface WithStates {
+  readonly states: { has(id: string): boolean };
+}
 
 /** Returns the hook that adds a term to the attention of a layer, once something was folded there. */
-export function termOf(
-  active: ActivePolicy,
-  { states }: { readonly states: { has(id: string): boolean } },
-): AttendHook | undefined {
-  const hook = attendHook(active);
-  return hook?.needs.every(({ id }) => states.has(id)) ? hook : undefined;
-}
+export const termOf = ({ attends }: ActivePolicy, { states }: WithStates): AttendHook | undefined =>
+  attends?.needs.every(({ id }) => states.has(id)) ? attends : undefined;
+
+/** Whether a term may be added in the place of another: it reads the same states. */
+export const sameTerm = (a: AttendHook, ids: readonly string[]): boolean =>
+  a.needs.length === ids.length && a.needs.every(({ id }) => ids.includes(id));

@@ -27,7 +27,7 @@ export interface EventRequest {
 
 /**
  * The caches of one sequence, in the place where they live: what differs between the host and a device. `Memory`
- * decides when each method may run and whether a failure leaves the sequence usable. It has 19 members, one for each
+ * decides when each method may run and whether a failure leaves the sequence usable. It has 20 members, one for each
  * thing that depends on the place; the last five are optional capabilities. Layers are those that keep slots, counted
  * from 0, here and wherever policies see them.
  */
@@ -35,6 +35,8 @@ export interface SequenceCaches {
   readonly context: SequenceContext;
   /** The slots of all layers, counted on the host. */
   readonly slots: SlotCounts;
+  /** Its layers, and which states of pieces each has. */
+  readonly layers: readonly { readonly states: { has(id: string): boolean } }[];
   /** Starts recording what these signals read; what is recorded already goes on. */
   observe(signals: readonly AnySignal[]): void;
   /** Stops recording, and frees what only events read. */

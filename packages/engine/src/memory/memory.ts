@@ -6,7 +6,6 @@ import type { ActivePolicy, EventResult } from './active-policy.ts';
 import type { EventRequest, SequenceCaches } from './caches.ts';
 import type { FeedOptions, FeedResult } from './feed.ts';
 import { expectRoom, expectRoomUnmoved, makeRoom, tokensAfter } from './make-room.ts';
-import { attendHook } from './active-policy.ts';
 import type { TokenProgress } from './progress.ts';
 import type { SlotCounts } from './slot-counts.ts';
 import type { Snapshot } from './snapshot.ts';
@@ -78,7 +77,7 @@ export class Memory {
       { phase, active, signal, evict } = options,
       where = phase === 'decode' ? 'generation' : 'prompt',
       together = movesTogether(active.policy),
-      attends = attendHook(active);
+      { attends } = active;
     this.expectUsable();
     expectIds(ids, model.config.vocab);
     expectRoom(caches, ids.length, where);
@@ -104,7 +103,7 @@ export class Memory {
   /** Whether this many more tokens fit the context under a policy, which may keep slots from being moved. */
   fits(more: number, active: ActivePolicy): boolean {
     const { slots, caches } = this;
-    return slots.fits(more) && !(attendHook(active) && tokensAfter(caches, more) > caches.context.window);
+    return slots.fits(more) && !(active.attends && tokensAfter(caches, more) > caches.context.window);
   }
 
   /** Runs the policy's step hooks, after a decoded token. */

@@ -1,4 +1,4 @@
-import { id } from '@kv/core';
+import { id, KvError } from '@kv/core';
 import { allowanceOf, compile, isState, settleOwn, slotState, union } from '@kv/core/engine';
 import type { OptionValues } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
@@ -12,7 +12,7 @@ import { storageOfRecords } from '../cache/storage.ts';
 import { Outputs } from '../sequence/outputs.ts';
 import { Sequence } from '../sequence/sequence.ts';
 import { notRemembered, observationPlan, type ObservationPlan } from '../memory/observation-plan.ts';
-import { activePolicyOf, type EventBudget, type EventResult } from '../memory/active-policy.ts';
+import { activePolicyOf, sameTerm, type EventBudget, type EventResult } from '../memory/active-policy.ts';
 import { sizesAt } from '../memory/budget-sizes.ts';
 import type { Model } from '../memory/runtime.ts';
 import type { LayerSnapshot, Slots, Snapshot, StoredState } from '../memory/snapshot.ts';
@@ -44,7 +44,7 @@ export async function loadCache(
   checkNumbers(manifest, arrays, config, where);
   const given = typeof policy === 'function' ? await policy(manifest.policy) : policy,
     found = given === undefined ? undefined : await policyOf(given),
-    compiled = found ? remembered(compile(found), manifest) : compile(id);
+    compiled = remembered(compile(found ?? id), manifest, where);
   const logits = Array.from({ length: manifest.logits }, (_, i) =>
     (arrays.get('logits') as Float32Array).slice(i * config.vocab, (i + 1) * config.vocab),
   );
@@ -169,8 +169,17 @@ function snapshotOf(manifest: SavedManifest, arrays: SavedArrays, heads: readonl
   };
 }
 
-/** Returns the policy. @throws KvError if something that it reads of the past was not recorded */
-function remembered(policy: CompiledPolicy, manifest: SavedManifest): CompiledPolicy {
+/**
+ * Returns the policy.
+ * @throws KvError if something that it reads of the past was not recorded, or it leaves out what attention adds
+ */
+function remembered(policy: CompiledPolicy, manifest: SavedManifest, where: string): CompiledPolicy {
+  const [attends] = policy.hooks('attend');
+  if (manifest.attends && !(attends && sameTerm(attends, manifest.attends.states)))
+    throw new KvError(
+      where,
+      `slots that left are still attended to as '${manifest.attends.by}' folded them, expected a policy that goes on doing so, got ${policy.evicts ? `'${policy.label}'` : 'none'}`,
+    );
   const saved = new Map(
     [...manifest.states, ...manifest.layers.flatMap(({ states }) => states)].map(({ id, spec }) => [id, spec]),
   );

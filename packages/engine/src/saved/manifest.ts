@@ -30,7 +30,7 @@ export interface SavedLayer {
 
 /** Everything in a saved cache except its arrays. */
 export interface SavedManifest {
-  readonly version: 1 | 2 | 3;
+  readonly version: 1 | 2 | 3 | 4;
   /** How keys and values are stored; f32 in version 1, which does not say. */
   readonly form: StorageForm;
   /** Fingerprint of the model whose keys and values these are. */
@@ -61,6 +61,8 @@ export interface SavedManifest {
   readonly carried?: readonly number[];
   /** States of rows `model`. */
   readonly states: readonly SavedState[];
+  /** The hook that adds a term to attention, and what it reads, where slots were folded into it; from version 4 on. */
+  readonly attends?: { readonly by: string; readonly states: readonly string[] };
 }
 
 /** The largest count of a manifest. */
@@ -73,8 +75,8 @@ export const MOST: number = 2 ** 31 - 1;
 export function parseManifest(value: unknown, where: string): SavedManifest {
   const fields = object(value, where, 'the manifest');
   const { version } = fields;
-  if (version !== 1 && version !== 2 && version !== 3)
-    throw new KvError(where, `expected a saved cache of version 1 to 3, got version ${show(version)}`);
+  if (version !== 1 && version !== 2 && version !== 3 && version !== 4)
+    throw new KvError(where, `expected a saved cache of version 1 to 4, got version ${show(version)}`);
   return {
     version,
     form: version === 1 ? 'f32' : word(fields, 'form', Object.keys(storedForms) as StorageForm[], where),
@@ -94,6 +96,7 @@ export function parseManifest(value: unknown, where: string): SavedManifest {
     layers: items(fields, 'layers', where).map((layer) => parseLayer(layer, version, where)),
     ...(fields.carried !== undefined && { carried: counts(fields, 'carried', where) }),
     states: items(fields, 'states', where).map((state) => parseState(state, where)),
+    ...(version > 3 && fields.attends !== undefined && { attends: parseAttends(fields.attends, where) }),
   };
 }
 
@@ -110,6 +113,14 @@ function parseShare(value: unknown, where: string): NonNullable<SavedManifest['s
 function bytesOf({ bytes }: JsonFields, where: string): number {
   if (Number.isSafeInteger(bytes) && (bytes as number) > 0) return bytes as number;
   throw new KvError(where, `bytes must be a positive whole number, got ${show(bytes)}`);
+}
+
+function parseAttends(value: unknown, where: string): NonNullable<SavedManifest['attends']> {
+  const fields = object(value, where, 'attends');
+  return {
+    by: text(fields, 'by', where),
+    states: items(fields, 'states', where).map((id) => textOf(id, 'states', where)),
+  };
 }
 
 function parseLayer(value: unknown, version: number, where: string): SavedLayer {
@@ -166,7 +177,9 @@ function items(fields: JsonFields, name: string, where: string): readonly unknow
 }
 
 function text(fields: JsonFields, name: string, where: string): string {
-  const value = fields[name];
+  return textOf(fields[name], name, where);
+}
+function textOf(value: unknown, name: string, where: string): string {
   if (typeof value === 'string') return value;
   throw new KvError(where, `${name} must be text, got ${show(value)}`);
 }

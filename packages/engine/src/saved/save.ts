@@ -4,6 +4,7 @@ import type { Slots, StoredState } from '../memory/snapshot.ts';
 import type { Rows } from '../cache/encode.ts';
 import { BLOCK, rowBytes } from '../cache/form.ts';
 import { levelsOf } from '../cache/records.ts';
+import { termOf } from '../memory/active-policy.ts';
 import { plainRows } from '../cache/cache-rows.ts';
 import { writeSaved, type SavedArray } from './file.ts';
 import { MOST } from './manifest.ts';
@@ -18,9 +19,11 @@ import type { SavedManifest, SavedLayer, SavedState } from './manifest.ts';
 export async function saveCache(sequence: Sequence): Promise<Uint8Array> {
   const {
       memory,
-      active: { policy, budget, last },
+      active,
       model: { config, fingerprint },
     } = sequence,
+    { policy, budget, last } = active,
+    attends = memory.caches.layers.map((layer) => termOf(active, layer)).find((term) => term),
     arrays = new Map<string, SavedArray>();
   memory.expectUsable();
   if (memory.progress.length === 0)
@@ -80,7 +83,7 @@ export async function saveCache(sequence: Sequence): Promise<Uint8Array> {
   const { carried = [] } = saved;
   carried.forEach((numbers, i) => put(`carried.${i}`, numbers));
   const manifest: SavedManifest = {
-    version: layers.some(({ biases }) => biases) ? 3 : 2, // only what needs it is unknown to older releases
+    version: attends ? 4 : layers.some(({ biases }) => biases) ? 3 : 2, // only what needs it is unknown to older releases
     form: saved.layers[0].slots.form,
     model: fingerprint,
     policy: policy.label,
@@ -100,6 +103,7 @@ export async function saveCache(sequence: Sequence): Promise<Uint8Array> {
     layers,
     ...(carried.length > 0 && { carried: carried.map(({ length }) => length) }),
     states: putStates(saved.states, ''),
+    ...(attends && { attends: { by: attends.label, states: attends.needs.map(({ id }) => id) } }),
   };
   return writeSaved(manifest, arrays, config);
 }

@@ -5,6 +5,8 @@ import type { CompiledPolicy } from '@kv/core/engine';
 import {
   activePolicyOf,
   decodingBy,
+  sameTerm,
+  termOf,
   withLevels,
   type ActivePolicy,
   type EventBudget,
@@ -68,6 +70,27 @@ export class PolicySchedule {
   }
 
   /**
+   * Returns what is active under this policy and budget from now on. Attention goes on adding what slots were folded into
+   * before, whatever the policy.
+   *
+   * @throws KvError for a policy that cannot go on with what was folded: it adds another term, or moves slots
+   */
+  follow(policy: CompiledPolicy, budget: EventBudget | undefined): ActivePolicy {
+    const { active } = this,
+      { attends } = active,
+      next = activePolicyOf(policy, budget, active);
+    if (!attends || !this.#memory.caches.layers.some((layer) => termOf(active, layer)))
+      return activePolicyOf(policy, budget, active.last && { last: active.last });
+    const ids = attends.needs.map(({ id }) => id);
+    if (movesTogether(policy) || !sameTerm(next.attends!, ids))
+      throw new KvError(
+        'policy',
+        `expected one that attends to what '${attends.label}' has folded, or folds nothing and moves no slots, got '${policy.label}': slots left under '${active.policy.label}'`,
+      );
+    return next;
+  }
+
+  /**
    * Sets the policy that tokens are generated under from now on.
    *
    * @throws KvError for a policy that evicts without a budget, or that does not go on moving kept slots together.
@@ -81,12 +104,10 @@ export class PolicySchedule {
         'decodePolicy',
         `'${this.active.policy.label}' moves kept slots together, expected a policy that goes on doing so, got '${next.label}'`,
       );
-    const active = activePolicyOf(
-      next,
-      allowance && { ...allowance, ...(isShare(budget) && { follows: true }) },
+    return decodingBy(
+      this.follow(next, allowance && { ...allowance, ...(isShare(budget) && { follows: true }) }),
       this.active,
     );
-    return decodingBy(active, this.active);
   }
 
   /** Returns an event's budgets, or undefined if every head already fits and no slot may be demoted. */

@@ -3,7 +3,7 @@ import { settleOwn, union } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
 import { expectIds } from '../decoder/decoder.ts';
 import { slotModel } from '../decoder/keeps.ts';
-import { activePolicyOf, evicts } from '../memory/active-policy.ts';
+import { evicts } from '../memory/active-policy.ts';
 import type { FeedOptions, Output } from '../memory/feed.ts';
 import type { Memory } from '../memory/memory.ts';
 import type { Observer } from '../memory/observer.ts';
@@ -52,11 +52,7 @@ export async function* prefill(
   expectIds(ids, model.config.vocab);
   const compiled = policy ? schedule.compiled(policy) : schedule.active.policy;
   const { needs, label, reach } = compiled,
-    active = activePolicyOf(
-      compiled,
-      schedule.allowance(compiled, budget, progress.length + ids.length),
-      schedule.active,
-    );
+    active = schedule.follow(compiled, schedule.allowance(compiled, budget, progress.length + ids.length));
   expectAlike(compiled, model);
   const acts = evicts(active),
     size = block ?? compiled.hooks('cadence')[0]?.block ?? ids.length,

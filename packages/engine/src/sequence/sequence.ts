@@ -119,7 +119,7 @@ export class Sequence {
     this.memory.expectUsable();
     this.#speculation?.rollback();
     const allowance = this.#schedule.allowance(compiled, budget, this.progress.length);
-    this.#schedule.active = activePolicyOf(compiled, allowance, this.active);
+    this.#schedule.active = this.#schedule.follow(compiled, allowance);
     if (compiled.evicts) await this.#schedule.event();
   }
 
