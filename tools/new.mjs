@@ -10,7 +10,7 @@ const [family, name] = argumentsOf(
   'new',
   `npm run -s new -- FAMILY NAME
 
-Makes packages/FAMILY/NAME: a piece with laws, an oracle, a README and an example.
+Makes packages/FAMILY/NAME: a piece with laws, an oracle, a README and an example; folds and refits in packages/transforms.
 Families: ${families.join(', ')}. The name is lower-case words joined by '-'.
 
   npm run -s new -- scorers mine`,

@@ -2,7 +2,7 @@
 
 export { allowanceOf, expectBudget, mostKept, raisedNote } from './event/allowance.ts';
 export type { Allowance, BudgetPlace } from './event/allowance.ts';
-export { recordApply } from './host/apply.ts';
+export { recordApply, recordAttend } from './host/apply.ts';
 export { expectObject, runGuarded } from './event/boundary.ts';
 export { outOfMemory } from './tensor/out-of-memory.ts';
 export {

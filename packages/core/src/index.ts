@@ -1,7 +1,7 @@
 export { applyOn } from './host/apply.ts';
 export { sidecar } from './piece/sidecar.ts';
 export type { Sidecar } from './piece/sidecar.ts';
-export type { ApplyResult, ApplyResultOf, Inputs } from './host/apply.ts';
+export type { ApplyResult, ApplyResultOf, AttendResult, Inputs } from './host/apply.ts';
 export type {
   AttendHook,
   AttendingQueries,

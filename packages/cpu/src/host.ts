@@ -1,10 +1,12 @@
 import { advanceOn, retainOn } from '@kv/core';
-import { recordApply } from '@kv/core/engine';
+import { recordApply, recordAttend } from '@kv/core/engine';
 import type {
   AnyPiece,
   ApplyResultOf,
+  AttendResult,
   Cache,
   Inputs,
+  Piece,
   Policy,
   RetainResult,
   RetainState,
@@ -21,6 +23,18 @@ import { cpu, readCpu } from './cpu.ts';
 export function apply<const P extends AnyPiece>(piece: P, inputs: Inputs): ApplyResultOf<P> {
   const { tensors, result } = recordApply(piece, inputs, cpu.ops);
   return result(tensors.map(readCpu));
+}
+
+/**
+ * Returns what a piece's `onAttend` hook adds to the attention of some queries, on plain numbers of one layer.
+ * @param inputs `queries` `[H, m, d]`, their `positions` `[1, m]`, and states by name, as `apply` returns them
+ * @throws KvError for a piece without such a hook, and for inputs that are missing or do not fit
+ */
+export function attend(piece: Piece, inputs: Inputs): AttendResult {
+  const [masses, values] = recordAttend(piece, inputs, cpu.ops)
+    .map(readCpu)
+    .map(({ data, shape }) => ({ data, shape }));
+  return { masses, values };
 }
 
 /** Runs one event over every layer of a cache that the caller holds: `retainOn` of @kv/core on the CPU. */

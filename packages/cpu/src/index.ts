@@ -1,2 +1,2 @@
-export { advance, apply, retain } from './host.ts';
+export { advance, apply, attend, retain } from './host.ts';
 export { cpu, readCpu } from './cpu.ts';

@@ -10,11 +10,13 @@ const here = dirname(import.meta.dirname),
 export const kinds = readdirSync(templates)
   .filter((name) => !['common', 'inside', 'outside'].includes(name))
   .sort();
-/** What the repository of kv has folders for: policies stand together in one package. */
+/** What the repository of kv has packages of: policies stand together in one. */
 export const families = kinds.filter((kind) => kind !== 'policies');
+/** The folder of a family below `packages`. */
+export const familyFolder = (family) => (['folds', 'refits'].includes(family) ? 'transforms' : family);
 
 /**
- * Writes a piece package into the repository of kv, packages/FAMILY/NAME, and nothing else.
+ * Writes a piece package into the repository of kv, packages/FAMILY/NAME, and nothing else; folds and refits go with transforms.
  * @param {string} root of the repository
  * @returns {string} its folder, relative to the root
  * @throws {Error} with one sentence if the family is unknown, the name is no kebab-case word, or the folder exists.
@@ -24,8 +26,9 @@ export function createInside(root, family, name) {
     throw new Error(`the family must be one of ${families.join(', ')}, got ${JSON.stringify(family)}`);
   if (!isWord(name ?? ''))
     throw new Error(`the name must be lower-case words joined by '-', got ${JSON.stringify(name)}`);
-  return makeFolder(root, join('packages', family, name), sources('common', 'inside', family), {
-    package: `@kv/${family}-${name}`,
+  const folder = familyFolder(family);
+  return makeFolder(root, join('packages', folder, name), sources('common', 'inside', family), {
+    package: `@kv/${folder}-${name}`,
     name,
     camel: camel(name),
   });

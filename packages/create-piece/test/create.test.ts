@@ -19,7 +19,7 @@ test.each([
   [['../x'], /^create-piece: the name must be /],
   [
     ['x', '--kind', 'decoder'],
-    /^create-piece: --kind must be one of allocators, demotions, policies, scorers, .*, got "decoder"\n$/,
+    /^create-piece: --kind must be one of allocators, demotions, folds, policies, refits, scorers, .*, got "decoder"\n$/,
   ],
   [['x'], /^create-piece: @kv\/core must have a version, which only the published package knows: /],
   [['x', '--knd', 'y'], /^create-piece: Unknown option '--knd'/],
@@ -49,7 +49,17 @@ test('every template fills every word, and its manifest is one that kv finds', a
     createOutside(cwd: string, name: string, kind: string): string;
     kinds: readonly string[];
   };
-  expect(kinds).toEqual(['allocators', 'demotions', 'policies', 'scorers', 'selectors', 'transforms', 'units']);
+  expect(kinds).toEqual([
+    'allocators',
+    'demotions',
+    'folds',
+    'policies',
+    'refits',
+    'scorers',
+    'selectors',
+    'transforms',
+    'units',
+  ]);
   for (const kind of kinds) {
     const at = join(folder, createOutside(folder, `@me/kv-my-${kind}`, kind));
     const files = readdirSync(at, { recursive: true, encoding: 'utf8' }).filter((name) =>

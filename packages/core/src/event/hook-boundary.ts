@@ -259,8 +259,19 @@ export function* recordEvent(
   ops: Ops,
   attends: AttendHook | undefined = policy.hooks('attend')[0],
 ): PacedSteps<EventRecord> {
-  const drafts = yield* pacedEvent(policy, layers, ops),
-    hooks = policy.hooks('compact'),
+  const drafts = yield* pacedEvent(policy, layers, ops);
+  return yield* recordHooks(policy, layers, drafts, ops, attends);
+}
+
+/** Records the hooks of an event after its selections: what is folded, then the new keys, values and biases. */
+export function* recordHooks(
+  policy: CompiledPolicy,
+  layers: readonly EventLayer[],
+  drafts: readonly DraftSelection[],
+  ops: Ops,
+  attends: AttendHook | undefined = policy.hooks('attend')[0],
+): PacedSteps<EventRecord> {
+  const hooks = policy.hooks('compact'),
     [fold] = policy.hooks('evict');
   try {
     const made: ReplacementCache[][] = [],

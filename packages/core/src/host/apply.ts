@@ -1,4 +1,4 @@
-import type { LayerContext, DraftSelection } from '../piece/atoms.ts';
+import type { DraftSelection, LayerContext, Replacement } from '../piece/atoms.ts';
 import { KvError } from '../tensor/errors.ts';
 import { axesOf, sizesOf } from './input-shapes.ts';
 import { countedPositions, noBiases, isArray, sharers, stateArray } from './host-signals.ts';
@@ -10,10 +10,11 @@ import type { Level } from '../piece/levels.ts';
 import { showValue } from '../piece/option.ts';
 import type { AnyPiece, Piece } from '../piece/piece.ts';
 import { compile, planBudgets } from '../event/run.ts';
+import { recordHooks, runAttend } from '../event/hook-boundary.ts';
 import { decisionsOf, toRead } from '../event/read-decisions.ts';
 import type { CompiledPolicy } from '../event/run.ts';
 import { emptyDraft, runSteps } from '../event/steps.ts';
-import type { EventLayer } from '../event/steps.ts';
+import type { EventLayer, PacedSteps } from '../event/steps.ts';
 import { signalKey } from '../piece/signals.ts';
 import type { AnySignal, Tokens } from '../piece/signals.ts';
 import { isState } from '../piece/state.ts';
@@ -48,6 +49,14 @@ export interface ApplyResult {
   readonly budgets: readonly number[];
   /** Notes on budgets that could not be met as asked for, such as `linearBudgets` in a single layer. */
   readonly notes: readonly string[];
+  /** New keys `[G, slots, d]` that a hook gives, of which those of kept slots count. */
+  readonly keys?: DenseArray;
+  /** New values `[G, slots, d]`, likewise. */
+  readonly values?: DenseArray;
+  /** New biases `[G, slots]`, likewise. */
+  readonly biases?: DenseArray;
+  /** State that the piece writes, by the names under which `apply` takes it; absent if it writes none. */
+  readonly states?: Readonly<Record<string, DenseArray>>;
 }
 
 /**
@@ -97,10 +106,32 @@ interface Recorded {
   readonly draft: DraftSelection;
   readonly compiled: CompiledPolicy;
   readonly notes: readonly string[];
+  readonly replaced: Replacement;
+}
+/** A layer as plain numbers make it. */
+interface Place {
+  readonly at: LayerContext;
+  readonly arrays: ReadonlyMap<string, HostArray>;
+  read(signal: AnySignal): unknown;
 }
 
 function record(piece: Piece, inputs: Inputs, ops: Ops): Recorded {
-  const compiled = compile(piece);
+  const compiled = compile(piece),
+    { at, arrays, read } = placeOf(piece, compiled, inputs, ops),
+    plan = planBudgets(compiled, at.budget, [new Array<number>(at.kvHeads).fill(at.slots)]),
+    layer: EventLayer = { at, read, budgets: plan.budgets[0] },
+    start = startOf(piece, layer, arrays.get('scores'), ops),
+    [ran] = runSteps(compiled.steps, [layer], ops, [start]);
+  if (!ran.kept) return { layer, compiled, notes: plan.notes, draft: ran, replaced: {} };
+  const hooked = finished(recordHooks(compiled, [layer], [ran], ops)),
+    [draft] = hooked.drafts;
+  if ('error' in hooked) throw hooked.error;
+  const replaced: Replacement = Object.assign({}, ...hooked.made[0].map(({ checks: _, ...made }) => made));
+  return { layer, compiled, notes: plan.notes, draft, replaced };
+}
+
+/** Reads signals from plain numbers. @throws KvError for numbers whose shapes do not match */
+function placeOf(piece: Piece, compiled: CompiledPolicy, inputs: Inputs, ops: Ops): Place {
   const names = Object.keys(inputs).join(', ') || 'nothing';
   const arrays = new Map<string, HostArray>();
   const provided = new Set(compiled.needs.filter((s) => s.provide).flatMap((s) => [signalKey(s), s.id, s.as]));
@@ -171,10 +202,15 @@ function record(piece: Piece, inputs: Inputs, ops: Ops): Recorded {
       `needs the signal ${signalKey(signal)}: pass it as '${rivals.length > 0 ? signalKey(signal) : signal.as}', got ${names}`,
     );
   };
-  const plan = planBudgets(compiled, at.budget, [new Array<number>(kvHeads).fill(slots)]);
-  const layer: EventLayer = { at, read, budgets: plan.budgets[0] };
-  const start = startOf(piece, layer, arrays.get('scores'), ops);
-  return { layer, compiled, notes: plan.notes, draft: runSteps(compiled.steps, [layer], ops, [start])[0] };
+  return { at, arrays, read };
+}
+
+/** Runs recorded steps to their end. */
+function finished<T>(steps: PacedSteps<T>): T {
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done) return value;
+  }
 }
 
 /** Returns the draft that a piece starts from, with the caller's scores. */
@@ -193,21 +229,53 @@ function startOf(piece: Piece, layer: EventLayer, array: HostArray | undefined, 
 }
 
 type Read = Parameters<typeof decisionsOf>[2];
-function applied({ layer, draft, notes }: Recorded, read: Read): ApplyResult {
-  const all = decisionsOf([layer], [draft], read, draft.kept === undefined);
-  const scores = draft.scores && read[read.length - 1];
+/** What a piece makes besides its decisions: scores, what replaces the cache, and states, each by its name. */
+interface Numbers<T> {
+  readonly made: Readonly<Record<string, T>>;
+  readonly states: Readonly<Record<string, T>>;
+}
+function numbersOf({ draft: { scores, state }, compiled, replaced }: Recorded): Numbers<Tensor> {
+  const { keys, values, biases } = replaced;
+  const nameOf = (id: string): string => {
+    const signal = compiled.needs.find((need) => need.id === id);
+    return signal && sharers(compiled.needs, signal).length === 0 ? signal.as : id;
+  };
+  return {
+    made: {
+      ...(scores && { scores }),
+      ...(keys && { keys }),
+      ...(values && { values }),
+      ...(biases && { biases }),
+    },
+    states: Object.fromEntries(Array.from(state, ([id, x]) => [nameOf(id), x])),
+  };
+}
+
+function applied(recorded: Recorded, read: Read): ApplyResult {
+  const { layer, draft, notes } = recorded,
+    all = decisionsOf([layer], [draft], read, draft.kept === undefined),
+    { made, states } = numbersOf(recorded),
+    first = read.length - Object.keys(made).length - Object.keys(states).length,
+    numbers = (of: object, from: number): Readonly<Record<string, DenseArray>> =>
+      Object.fromEntries(
+        Object.keys(of).map((name, i) => {
+          const { data, shape } = read[from + i];
+          return [name, { data, shape }];
+        }),
+      );
   return {
     budgets: all.budgets[0],
     notes: [...new Set([...notes, ...all.notes])],
-    ...(scores && { scores: { data: scores.data, shape: scores.shape } }),
+    ...numbers(made, first),
     ...(draft.kept && { kept: all.kept[0].map((set) => Array.from(set)) }),
     ...(all.levels && { levels: all.levels[0].map((of) => Array.from(of, (level) => LEVELS[level])) }),
+    ...(Object.keys(states).length > 0 && { states: numbers(states, first + Object.keys(made).length) }),
   };
 }
-const wanted = ({ draft }: Recorded): readonly Tensor[] => [
-  ...toRead([draft]),
-  ...(draft.scores ? [draft.scores] : []),
-];
+function wanted(recorded: Recorded): readonly Tensor[] {
+  const { made, states } = numbersOf(recorded);
+  return [...toRead([recorded.draft]), ...Object.values(made), ...Object.values(states)];
+}
 
 /** A recorded run of a piece: the tensors to read, and the function that turns their numbers into a result. */
 export interface RecordedApply<P extends AnyPiece> {
@@ -237,4 +305,43 @@ export async function applyOn<const P extends AnyPiece>(
   expectBackend('applyOn', backend);
   const { tensors, result } = recordApply(piece, inputs, backend.ops);
   return result(await backend.read(tensors));
+}
+
+/** The term that a policy adds to the attention of some queries. */
+export interface AttendResult {
+  /** ln of the term's mass, `[H, m]`. */
+  readonly masses: DenseArray;
+  /** Its value, `[H, m, d]`. */
+  readonly values: DenseArray;
+}
+
+/**
+ * Records what a piece's `onAttend` hook adds to attention, over plain numbers of one layer.
+ * @param inputs `queries` `[H, m, d]`, their `positions` `[1, m]`, and states by name, as `apply` returns them
+ * @throws KvError for a piece without such a hook, and for inputs that are missing or do not fit
+ */
+export function recordAttend(piece: Piece, inputs: Inputs, ops: Ops): readonly [masses: Tensor, values: Tensor] {
+  const compiled = compile(piece),
+    [hook] = compiled.hooks('attend');
+  if (!hook) throw new KvError(piece.label, 'expected a piece with an onAttend hook, got one without');
+  const { queries: q, positions: p, ...states } = inputs,
+    [queries, positions] = [
+      ['queries', q],
+      ['positions', p],
+    ].map(([name, x]) => {
+      const array = typeof x === 'object' ? toHost('attend', name as string, x, false) : undefined;
+      if (!array) throw new KvError('attend', `expected '${name as string}' as an array, got ${showValue(x)}`);
+      return array;
+    }),
+    [H = 1, , headDim = 1] = queries.shape,
+    { at, read } = placeOf(piece, compiled, { ...states, at: { queryHeads: H, headDim, ...inputs.at } }, ops),
+    { masses, values } = runAttend(
+      hook,
+      { at, ops, read },
+      {
+        queries: ops.from(queries),
+        positions: ops.from(positions, 'u32'),
+      },
+    );
+  return [masses, values];
 }

@@ -29,7 +29,10 @@ const ROWS = ['rows', 'slots'] as const,
  */
 export function axesOf(name: string, signal: AnySignal | undefined): readonly string[] | undefined {
   if (signal && isInputSignal(signal)) return ROWS;
-  if (signal && isState(signal)) return signal.state.kind === 'slot' ? ROWS : undefined;
+  if (signal && isState(signal)) {
+    const { kind, rows } = signal.state;
+    return kind === 'slot' ? ROWS : rows === 'kv' ? ['KV heads', 'numbers'] : undefined;
+  }
   const id = signal?.id ?? name;
   return AXES[id] ?? (id === 'scores' || id.startsWith('attention') || signal?.as === 'attention' ? ROWS : undefined);
 }

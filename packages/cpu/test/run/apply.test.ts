@@ -4,7 +4,11 @@ import {
   applyOn,
   attentionLast,
   compose,
+  biases,
   keys,
+  onAttend,
+  onCompact,
+  onEvict,
   positions,
   state,
   tokens,
@@ -15,7 +19,7 @@ import {
   weightScorer,
   weightTransform,
 } from '@kv/core';
-import { apply, cpu } from '@kv/cpu';
+import { apply, attend, cpu } from '@kv/cpu';
 import { topK } from './pieces.ts';
 
 const knorm = scorer('knorm', { needs: [keys] }, ({ ops, keys: k }) => ops.sub(0, ops.norm(k)))();
@@ -98,6 +102,82 @@ describe('apply on plain numbers', () => {
       kept: [[2]],
     });
     expect(reads).toBe(1);
+  });
+});
+
+describe('hooks after a selection', () => {
+  const doubled = onCompact('doubled', { needs: [values, biases], biases: () => true }, (ctx) => ({
+    values: ctx.ops.mul(ctx.values, 2),
+    biases: ctx.ops.add(ctx.biases, ctx.ops.mark(ctx.kept, ctx.biases)),
+  }))();
+  const total = state('total', { kind: 'sequence', rows: 'kv', width: 0, perChannel: 1 });
+  const sums = onEvict(
+    'sums',
+    {
+      needs: [values, total],
+      hooks: () => [
+        onAttend('sums', { needs: [total] }, ({ ops, queries: q, total: t }) => {
+          const [H = 1, m = 1, d = 1] = q.shape;
+          return {
+            masses: ops.reduce('sum', q, 'channels'),
+            values: ops.reshape(ops.broadcast(ops.broadcast(t, H), H * m), [H, m, d]),
+          };
+        })(),
+      ],
+    },
+    ({ ops, values: v, total: t, kept }) => {
+      const leaves = ops.sub(1, ops.mark(kept, ops.norm(v)));
+      return { total: ops.add(t, ops.matmul(leaves, v)) };
+    },
+  )();
+  const given = {
+    attention: [
+      [1, 2, 3],
+      [3, 2, 1],
+    ],
+    values: [
+      [
+        [1, 1],
+        [2, 2],
+        [3, 3],
+      ],
+      [
+        [4, 4],
+        [5, 5],
+        [6, 6],
+      ],
+    ],
+    budget: 1,
+  };
+  test('what replaces the cache is returned', () => {
+    const { kept, values: v, biases: b, states } = apply(compose(last, topK(), doubled), given);
+    expect([kept, v, b, states]).toEqual([
+      [[2], [0]],
+      { data: Float32Array.of(2, 2, 4, 4, 6, 6, 8, 8, 10, 10, 12, 12), shape: [2, 3, 2] },
+      { data: Float32Array.of(0, 0, 1, 1, 0, 0), shape: [2, 3] },
+      undefined,
+    ]);
+  });
+  test('what is folded is returned, is taken again, and is added to attention', () => {
+    const piece = compose(last, topK(), sums),
+      once = apply(piece, given).states;
+    expect(once).toEqual({ total: { data: Float32Array.of(3, 3, 11, 11), shape: [2, 2] } });
+    const { states } = apply(piece, { ...given, ...once });
+    expect(states!.total.data).toEqual(Float32Array.of(6, 6, 22, 22));
+    expect(attend(sums, { queries: [[[1, 2]], [[3, 4]]], positions: [[3]], ...states })).toEqual({
+      masses: { data: Float32Array.of(3, 7), shape: [2, 1] },
+      values: { data: Float32Array.of(6, 6, 22, 22), shape: [2, 1, 2] },
+    });
+  });
+  test('a hook that breaks its promise, and what attend lacks, are named', () => {
+    const broken = onCompact('broken', { needs: [values] }, (ctx) => ({
+      values: ctx.ops.log(ctx.ops.mul(ctx.values, 0)),
+    }))();
+    expect(() => apply(compose(last, topK(), broken), given)).toThrow('broken, layer 0: values must be finite');
+    expect(() => attend(knorm, { queries: [[[1]]], positions: [[0]] })).toThrow(
+      'knorm: expected a piece with an onAttend hook, got one without',
+    );
+    expect(() => attend(sums, { queries: [[[1]]] })).toThrow("attend: expected 'positions' as an array, got undefined");
   });
 });
 

@@ -104,6 +104,6 @@ interface WithStates {
 export const termOf = ({ attends }: ActivePolicy, { states }: WithStates): AttendHook | undefined =>
   attends?.needs.every(({ id }) => states.has(id)) ? attends : undefined;
 
-/** Whether a term may be added in the place of another: it reads the same states. */
+/** Whether a term goes on with what another one reads: the same states. */
 export const sameTerm = (a: AttendHook, ids: readonly string[]): boolean =>
   a.needs.length === ids.length && a.needs.every(({ id }) => ids.includes(id));
