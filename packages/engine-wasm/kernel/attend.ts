@@ -1,8 +1,11 @@
 // @ts-nocheck: AssemblyScript, not TypeScript
 // Causal attention over a cache. A layer's cache is described by words: codes of keys and of values, rows `[G, capacity]`
 // as kernel/stored.ts has them, positions `[G, capacity]` u32, capacity, lists, view, the forms of keys and values, their
-// scales, biases `[G, stride]` f32 or 0 for none, their stride, and the slots in use of each KV head. A bias joins its slot's
-// score after any soft cap; those of slots that are not in use are 0. d is a multiple of 4.
+// scales, biases `[G, stride]` f32 or 0 for none, their stride, a term or 0 for none, and the slots in use of each KV head.
+// A bias joins its slot's score after any soft cap; those of slots that are not in use are 0. d is a multiple of 4.
+//
+// Term: the address of what joins a token's attention besides slots, of each query head ln of a mass, 3 words that are not
+// read, and a value `[d]`.
 //
 // Lists: 0, or the address of words that say which slots a token sees, its own among those in use: how many lists, one
 // for each KV head or for each query head; then of each its length and its address. Slots ascend.
@@ -83,7 +86,12 @@ function valueScalesOf(cache: usize): usize {
 // @ts-ignore: decorator
 @inline
 export function slotsOf(cache: usize, g: usize): usize {
-  return load<u32>(cache + 48 + 4 * g);
+  return load<u32>(cache + 52 + 4 * g);
+}
+// @ts-ignore: decorator
+@inline
+function termOf(cache: usize): usize {
+  return load<u32>(cache, 48);
 }
 /** The biases of a KV head's slots; 0 for none. */
 // @ts-ignore: decorator
@@ -622,12 +630,23 @@ export function attendPiece(piece: usize, cache: usize, heads: usize, kvHeads: u
   }
 }
 
+/** out = (more ? out : 0) + x times f, of `row` bytes. */
+// @ts-ignore: decorator
+@inline
+function addTo(out: usize, x: usize, row: usize, f: f32, more: bool): void {
+  const by = f32x4.splat(f);
+  for (let j: usize = 0; j < row; j += 16) {
+    const y = f32x4.mul(v128.load(x + j), by);
+    v128.store(out + j, more ? f32x4.add(v128.load(out + j), y) : y);
+  }
+}
+
 /**
- * out `[H, d]` of what all pieces left; where scores were kept in `shares`, a thread's part of them becomes softmax
- * weights, 0 for slots that the token does not see; all of them where it joins `alone`.
+ * out `[H, d]` of what all pieces left, and of a term; where scores were kept in `shares`, a thread's part of them becomes
+ * softmax weights among slots, 0 for those that the token does not see; all of them where it joins `alone`.
  */
 export function joinToken(cache: usize, heads: usize, kvHeads: usize, d: usize, window: u32, position: u32, parts: usize, out: usize, shares: usize, stride: usize, alone: bool): void {
-  const group = heads / kvHeads, row = d << 2, record = recordBytes(d);
+  const group = heads / kvHeads, row = d << 2, record = recordBytes(d), terms = termOf(cache);
   for (let g: usize = 0; g < kvHeads; g++) {
     const pieces = look(cache, kvHeads, g, position, window);
     for (let h: usize = 0; h < group; h++, out += row) {
@@ -635,13 +654,15 @@ export function joinToken(cache: usize, heads: usize, kvHeads: usize, d: usize, 
       let top = LOWEST, sum: f32 = 0;
       for (let i: usize = 0; i < pieces; i++) top = max(top, load<f32>(p + i * step));
       for (let i: usize = 0; i < pieces; i++) sum += load<f32>(p + i * step, 4) * exp1(load<f32>(p + i * step) - top);
-      for (let i: usize = 0; i < pieces; i++) {
-        const o = p + i * step + 16, f = f32x4.splat(exp1(load<f32>(p + i * step) - top) / sum);
-        for (let j: usize = 0; j < row; j += 16) {
-          const x = f32x4.mul(v128.load(o + j), f);
-          v128.store(out + j, i == 0 ? x : f32x4.add(v128.load(out + j), x));
-        }
+      const term = terms + head * (16 + row);
+      let most = top, all = sum;
+      if (terms) {
+        most = max(top, load<f32>(term));
+        all = sum * exp1(top - most) + exp1(load<f32>(term) - most);
       }
+      for (let i: usize = 0; i < pieces; i++)
+        addTo(out, p + i * step + 16, row, exp1(load<f32>(p + i * step) - most) / all, i > 0);
+      if (terms) addTo(out, term + 16, row, exp1(load<f32>(term) - most) / all, true);
       if (shares && (alone || <i32>(head % <usize>THREADS) == ME)) {
         const s = shares + 4 * head * stride;
         memory.fill(s, 0, 4 * FIRST);

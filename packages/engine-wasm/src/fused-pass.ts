@@ -115,7 +115,7 @@ export class FusedPass {
   async pass(
     caches: HostState,
     ids: readonly number[],
-    { rows, afterLayers, active, eventFollows, views, within, ...options }: FusedPassOptions,
+    { rows, afterLayers, active, eventFollows, views, within, hosted = false, ...options }: FusedPassOptions,
   ): Promise<Float32Array[]> {
     const { progress, guard } = caches.context,
       count = Math.min(rows, ids.length),
@@ -129,6 +129,7 @@ export class FusedPass {
       // what an event reads of the last queries: a token's code counts their weights only
       ...((eventFollows || afterLayers) && { follows: active.policy, weights: ids.length === 1 && !afterLayers }),
       within,
+      ...(hosted && { hosted: active }),
     });
     const free = (layer: number): void => {
       if (options.phase === 'prefill') caches.slots.freeUnreachable(layer);
@@ -152,9 +153,14 @@ export class FusedPass {
       for (let from = 0, to: number; from < all; from = to) {
         const first = slotsBefore[from],
           held = (caches.layers[first]?.cache.length ?? 0) + ids.length,
-          together = afterLayers ? layersTogether(slotModel(config), held, caches.context.form) : all;
-        // ends with the last layer that keeps slots of those whose events run together
-        to = Math.min((slots[first + together - 1] ?? all) + 1, all, nextFrozen(frozen, from));
+          together = hosted ? 1 : afterLayers ? layersTogether(slotModel(config), held, caches.context.form) : all;
+        // ends with the last layer that keeps slots of those whose events run together, or before what such a layer reads
+        to = Math.min(
+          hosted && slots[first] > from ? slots[first] : (slots[first + together - 1] ?? all) + 1,
+          all,
+          nextFrozen(frozen, from),
+        );
+        if (hosted) await run.record(from, x);
         await this.#block(run, x, [from, to], { inputs, frozen: frozen[from], copied, unread });
         const end = slotsBefore[to];
         if (end === first) continue;
@@ -340,6 +346,8 @@ interface FusedPassOptions
   readonly views?: TokenViews;
   /** What acts within the layers of a block. @defaultValue nothing */
   readonly within?: BlockHooks | undefined;
+  /** Whether the host adds a term to a token's attention, or computes input signals between layers. @defaultValue false */
+  readonly hosted?: boolean;
 }
 
 const freezes = ([first, last]: RowRange): boolean => first < last;

@@ -7,10 +7,11 @@ import { GrowableBuffer, ScratchSpace } from './workspace.ts';
 
 /**
  * Words of a cache before the slots in use of each KV head: keys, values, positions, capacity, lists, view, forms of keys
- * and values, their scales, biases and the stride of biases.
+ * and values, their scales, biases, the stride of biases, and a term.
  */
-const before = 12,
-  listsAt = 4;
+const before = 13,
+  listsAt = 4,
+  termAt = 12;
 
 /** Bytes of the words that describe a layer's cache, the same for all layers of a model. @param kvHeads the most that a layer has */
 export const cacheBytes = (kvHeads: number): number => 4 * (before + kvHeads);
@@ -61,6 +62,7 @@ export class PassBuffers {
   readonly #sums: GrowableBuffer;
   readonly #lists: GrowableBuffer;
   readonly #hidden: GrowableBuffer;
+  readonly #term: GrowableBuffer;
   /** What views show to each row. */
   readonly #views: GrowableBuffer[] = [];
 
@@ -73,7 +75,8 @@ export class PassBuffers {
       new GrowableBuffer(pool),
       new GrowableBuffer(pool),
     ];
-    [this.queries, this.#shares, this.#sums, this.#lists, this.#hidden] = [
+    [this.queries, this.#shares, this.#sums, this.#lists, this.#hidden, this.#term] = [
+      new GrowableBuffer(pool),
       new GrowableBuffer(pool),
       new GrowableBuffer(pool),
       new GrowableBuffer(pool),
@@ -171,6 +174,24 @@ export class PassBuffers {
     this.pool.heap.words(at + 4 * listsAt, 2).set([lists, view]);
   }
 
+  /**
+   * Writes a term of a token's attention, and where it lies into the words of a layer's cache.
+   * @param caches address of the words of the first cache
+   * @param heads the most KV heads that a layer has
+   * @param masses `[H]`
+   * @param values `[H, d]`
+   */
+  join(caches: number, heads: number, layer: number, masses: Float32Array, values: Float32Array): void {
+    const d = values.length / masses.length,
+      at = this.#term.at(4 * masses.length * (4 + d)),
+      numbers = this.pool.heap.floats(at, masses.length * (4 + d));
+    for (const [h, mass] of masses.entries()) {
+      numbers[h * (4 + d)] = mass;
+      numbers.set(values.subarray(h * d, (h + 1) * d), h * (4 + d) + 4);
+    }
+    this.pool.heap.words(caches + layer * cacheBytes(heads) + 4 * termAt, 1)[0] = at;
+  }
+
   /** Writes the words of `hiddenRanges` of some layers, and returns where those of each lie. */
   hidden(ranges: readonly (readonly [layer: number, words: Uint32Array])[]): readonly ShownSlots[] {
     let at = this.#hidden.at(ranges.reduce((bytes, [, words]) => bytes + words.byteLength, 0));
@@ -207,7 +228,7 @@ export class PassBuffers {
   free(): void {
     this.work.free();
     for (const room of [this.#angles, this.#caches, this.#packed, this.queries]) room.free();
-    for (const room of [this.#shares, this.#sums, this.#lists, this.#hidden]) room.free();
+    for (const room of [this.#shares, this.#sums, this.#lists, this.#hidden, this.#term]) room.free();
     this.#views.forEach((room) => room.free()); // rows without views have none
   }
 }
@@ -244,7 +265,7 @@ function describe({ caches, states }: Kept, words: Uint32Array): void {
       [
         ...[keys.codes.byteOffset, values.codes.byteOffset, positions.byteOffset, capacity, 0, 0],
         ...[formNumber('keys', keys), formNumber('values', values), keys.scales.byteOffset, values.scales.byteOffset],
-        ...[biases?.data.byteOffset ?? 0, biases?.stride ?? 0],
+        ...[biases?.data.byteOffset ?? 0, biases?.stride ?? 0, 0],
       ],
       l * each,
     );

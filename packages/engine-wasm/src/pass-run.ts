@@ -1,14 +1,25 @@
 import { headsOf } from '@kv/checkpoints';
 import { sumOf } from '@kv/core/shared';
 import type { Decoder, HostState, PassOptions, WindowColumns } from '@kv/engine';
-import { addColumns, appendLayer, layerAttention, listShown, pauser, slotModel, YIELD_AFTER } from '@kv/engine';
+import {
+  addColumns,
+  appendLayer,
+  layerAttention,
+  listShown,
+  pauser,
+  readTerm,
+  recordInputs,
+  slotModel,
+  termOf,
+  YIELD_AFTER,
+} from '@kv/engine';
 import { hiddenRanges } from './block-hooks.ts';
 import type { BlockHooks, RowKeys, RowRange } from './block-hooks.ts';
 import { alike } from './compiled-pass.ts';
 import type { CompiledPass } from './compiled-pass.ts';
 import type { WasmRunnable } from './engine.ts';
 import type { BufferSlice } from './layout.ts';
-import { keptOf, queryRanks, queryRowNumbers, type PassBuffers } from './pass-buffers.ts';
+import { keptOf, mostKvHeads, queryRanks, queryRowNumbers, type PassBuffers } from './pass-buffers.ts';
 import { recordObservations } from './record-observations.ts';
 import { angleRows, rowsAt } from './rows.ts';
 import type { LoadedLoops } from './loaded-loops.ts';
@@ -36,6 +47,8 @@ interface PassHooks {
   readonly loops: LoadedLoops;
   /** What acts within the layers of a block. */
   readonly within?: BlockHooks | undefined;
+  /** Whose term the host adds to a token's attention, and whose input signals it computes between layers. */
+  readonly hosted?: PassOptions['active'] | undefined;
 }
 
 /** One pass over the caches of one sequence. Layers are the model's; those that keep slots are counted apart. */
@@ -129,10 +142,14 @@ export class PassRun {
     for (let l = from; l < to; ) {
       await this.#hooks.between();
       const left = to - l,
-        some = this.#alike(l, Math.min(left, Math.max(1, Math.floor(YIELD_AFTER / this.#pace[kind])))),
+        most = this.#hooks.hosted ? 1 : Math.max(1, Math.floor(YIELD_AFTER / this.#pace[kind])),
+        some = this.#alike(l, Math.min(left, most)),
         last = some === left,
         started = performance.now();
-      this.#call(compiled, l, l + some, at, m, last ? end : undefined);
+      // a block's rows are recorded by who gives them
+      if (compiled.layout.rows === 1)
+        await this.record(l, this.#row(compiled, compiled.rows[l], this.#decoder.config.hidden).slice());
+      await this.#call(compiled, l, l + some, at, m, last ? end : undefined);
       this.#pace[kind] = (performance.now() - started) / some;
       l += some;
       await this.#pause();
@@ -278,7 +295,52 @@ export class PassRun {
     return rowsAt(this.#pool.heap, work.for(compiled.layout), place, 1).data.subarray(0, width);
   }
 
-  #call(compiled: CompiledPass, from: number, to: number, at: number, m: number, end = compiled.starts[to]): void {
+  /** Lets the host compute what a token's input signals make of what a layer reads. */
+  async record(l: number, x: Float32Array): Promise<void> {
+    const { hosted } = this.#hooks,
+      { kind, at } = this.caches.kept.all[l];
+    if (hosted && kind === 'slots') await recordInputs(this.caches, hosted, [l, at], x);
+  }
+
+  /**
+   * Runs a layer as far as its queries, and writes the term that these add to its attention.
+   * @returns where the layer's code goes on, undefined if nothing is added
+   */
+  async #joined(
+    compiled: CompiledPass,
+    layer: number,
+    caches: number,
+    run: (end: number) => void,
+  ): Promise<number | undefined> {
+    const { context, kept, layers, slots } = this.caches,
+      { kind, at: l } = kept.all[layer],
+      { hosted } = this.#hooks,
+      term = hosted && kind === 'slots' ? termOf(hosted, layers[l]) : undefined;
+    if (!hosted || !term) return undefined;
+    const { q, end } = compiled.projected[l],
+      { backend, model } = context,
+      { queryHeads: H } = model.config,
+      { headDim } = layers[l].cache;
+    run(end);
+    const [masses, values] = await readTerm(
+      term,
+      { at: slots.layerContext(l, hosted), ops: backend.ops, read: this.caches.reader(l) },
+      backend,
+      { q: this.#row(compiled, q, H * headDim).slice(), queryPositions: this.#positions },
+      H,
+    );
+    this.buffers.join(caches, mostKvHeads(layers.map(({ cache }) => ({ kvHeads: cache.heads }))), l, masses, values);
+    return end;
+  }
+
+  async #call(
+    compiled: CompiledPass,
+    from: number,
+    to: number,
+    at: number,
+    m: number,
+    end = compiled.starts[to],
+  ): Promise<void> {
     const { caches, buffers } = this,
       { progress, counters } = caches.context,
       positions = this.#positions.subarray(at, at + m),
@@ -320,13 +382,14 @@ export class PassRun {
     const appended = compiled.appended[to - 1],
       until = end === appended && sums.length > 0 ? compiled.starts[to] : end,
       unread = until === appended;
-    this.#pool.call({
-      ...{ ...command, ...nowhere, ...shares, queries, window },
-      sums: sums.length > 0 ? buffers.sums(sums) : 0,
-      code: compiled.starts[from],
-      end: until,
-      position: positions[0],
-    });
+    const words = {
+        ...{ ...command, ...nowhere, ...shares, queries, window },
+        sums: sums.length > 0 ? buffers.sums(sums) : 0,
+        position: positions[0],
+      },
+      run = (code: number, end: number): void => this.#pool.call({ ...words, code, end }),
+      begin = compiled.starts[from];
+    run((await this.#joined(compiled, from, command.caches, (end) => run(begin, end))) ?? begin, until);
     if (shown) countViews(counters, shown());
     for (let l = from; l < to; l++) {
       const { qkv, output, gateUp, down } = rows;

@@ -15,8 +15,8 @@ import { tokenViews } from './token-views.ts';
 /**
  * Returns passes that run fused where caches lie in the module's memory. Views of blocks that read signals or choose
  * single slots, views where a token's weights are summed, and heads of a width that the module's attention does not
- * support, use the host's pass over the same caches. Tokens of several sequences are batched, unless the host must ask views
- * layer by layer.
+ * support, use the host's pass over the same caches, as blocks do that a term joins. Tokens of several sequences are batched,
+ * unless the host must ask views, or compute a term or input signals, layer by layer.
  */
 export function fusedPasses(fused: FusedPass): TokenPasses {
   return {
@@ -33,22 +33,31 @@ export function fusedPasses(fused: FusedPass): TokenPasses {
         listed = hooked && !prompt && canList(caches, ids, options),
         // an observer is shown what views chose, which the host then does
         views = listed && !options.seen ? tokenViews(caches, options) : undefined,
-        // a term joins what slots gave, and input signals read what a layer reads
+        terms = caches.layers.some((layer) => termOf(active, layer)),
+        // a term of a token is computed within each layer, and input signals before it
+        hosted = terms || caches.inputs.signals.length > 0,
         fuses =
           fused.attends &&
           !between &&
-          caches.inputs.signals.length === 0 &&
-          !caches.layers.some((layer) => termOf(active, layer)) &&
+          (!hosted || !hooked) &&
+          (!terms || (ids.length === 1 && !options.afterLayers)) &&
           (!hooked || within !== undefined || listed),
         { counters } = caches.context;
       if (fuses) counters.fusedPasses = (counters.fusedPasses ?? 0) + 1;
       else counters.layeredPasses = (counters.layeredPasses ?? 0) + 1;
-      if (fuses && (!hooked || views) && batch instanceof DecodeSlot && ids.length === 1 && !options.afterLayers)
+      if (
+        fuses &&
+        !hosted &&
+        (!hooked || views) &&
+        batch instanceof DecodeSlot &&
+        ids.length === 1 &&
+        !options.afterLayers
+      )
         return batch.pass(caches, ids[0], { ...options, ...(views && { views }) });
       // the others need not wait for a pass that is not batched
       batch?.leave();
       return fuses
-        ? fused.pass(caches, ids, { ...options, within, ...(views ? { views } : { viewed: listed }) })
+        ? fused.pass(caches, ids, { ...options, within, hosted, ...(views ? { views } : { viewed: listed }) })
         : layerPasses.pass(caches, ids, options);
     },
   };

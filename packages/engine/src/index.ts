@@ -113,6 +113,8 @@ export { outputNormOf, outputNorms } from './host/output-norms.ts';
 export type { OutputNorm } from './host/output-norms.ts';
 export { frozenRows } from './host/frozen.ts';
 export { appendLayer } from './host/pass.ts';
+export { recordInputs } from './host/record-inputs.ts';
+export { readTerm } from './host/terms.ts';
 export { readsLayerInput, viewsActing, withLayerInput } from './host/visibility.ts';
 export { predictViews } from './memory/predict-views.ts';
 export type { ViewReads } from './memory/predict-views.ts';

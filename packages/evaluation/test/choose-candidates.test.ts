@@ -6,6 +6,7 @@ import { policy, recommendedPolicies } from '@kv/policies';
 import { expect, test } from 'vitest';
 import { candidatesOf, SHARES } from '../src/choose/candidates.ts';
 import type { CandidateOptions } from '../src/choose/candidates.ts';
+import { priceOf } from '../src/choose/price.ts';
 
 const model = await loadModel('embedded'),
   text = 'The wide river was old. A boy told his friend that the code is: XK7M9P2Q. Rain would come before noon. ',
@@ -40,6 +41,15 @@ test('equal shares are equal memory: what stores slots in fewer bytes keeps more
   }
   for (const one of moved!) expect(one.share).toBeLessThan(0.24);
   expect([coarse!.length, moved!.length]).not.toContain(0);
+  // what left takes bytes as well
+  const { config } = model,
+    [plain, folded, refits] = ['', ' | moments(stretches=1,cross=false)', ' | fit'].map(
+      (hook) => priceOf(`knorm | topK${hook}`, '50%', config, [ids.length], form)!,
+    );
+  expect(folded).toMatchObject({ budget: `50% of ${form}` });
+  expect(folded!.share).toBeLessThan(plain!.share);
+  expect(folded!.bytes).toBeLessThanOrEqual(1.02 * plain!.bytes);
+  expect(refits!.cost).toBeGreaterThan(plain!.cost);
   expect(Math.min(...all.map(({ bytes }) => bytes))).toBeGreaterThan(0.8 * most);
 });
 

@@ -12,13 +12,15 @@ import type { Candidate } from './candidate.ts';
 
 /** An event's cost, in prefills of its prompt: as measured on SmolLM2 (docs/evidence.md). */
 const EVENT = 0.05;
+/** The cost of a hook that refits slots to queries, likewise: .29 at 4,096 tokens, .55 at 1,024 (bench/results/events-2026-11-27.md). */
+const REFIT = 0.4;
 /** Prompts of different lengths for which bytes are predicted. */
 const MOST_LENGTHS = 16;
 
 /**
  * Returns a policy at a budget with its predicted bytes and cost, as `kv explain` predicts them, means over prompts of
- * these lengths. A share is one of memory: where slots are stored in fewer bytes than usual it holds more of them.
- * Undefined where the budget holds fewer slots than the policy forces, or as many as the prompt has and nothing is
+ * these lengths. A share is one of memory: where slots are stored in fewer bytes than usual it holds more of them, and
+ * fewer where a policy holds states too. Undefined where the budget holds fewer slots than the policy forces, or as many as the prompt has and nothing is
  * demoted.
  */
 export function priceOf(
@@ -30,7 +32,8 @@ export function priceOf(
 ): Candidate | undefined {
   const policy = compile(policyOf(text)),
     sizes = policySizes(model, form, policy),
-    budget = sizes.bytesPerSlot === slotSizes(model, form).bytesPerSlot ? given : ofMemory(given, form);
+    usual = sizes.bytesPerSlot === slotSizes(model, form).bytesPerSlot && !sizes.fixedBytes,
+    budget = usual ? given : ofMemory(given, form);
   try {
     const each = someOf(lengths).map((length) => {
       const allowance = allowanceOf(policy, budget, length, { sizes }),
@@ -57,9 +60,10 @@ const ofMemory = (budget: FileBudget, form: CacheForm): FileBudget =>
   isShare(budget) && !budget.includes('of') && budget !== '100%' ? (`${budget} of ${form}` as FileBudget) : budget;
 
 /** Returns the cost of an event in prefills: further passes over the prompt, and the attention of its last queries. */
-function costOf({ needs }: CompiledPolicy, length: number): number {
-  const window = Math.max(0, ...needs.map(windowOf));
-  return EVENT + needs.filter(isPass).length + Math.min(1, window / length);
+function costOf({ needs, hooks }: CompiledPolicy, length: number): number {
+  const window = Math.max(0, ...needs.map(windowOf)),
+    refits = hooks('compact').filter(({ givesBiases }) => givesBiases).length;
+  return EVENT + REFIT * refits + needs.filter(isPass).length + Math.min(1, window / length);
 }
 const isPass = ({ cost, provide }: AnySignal): boolean => cost === 'pass' && provide !== undefined;
 
