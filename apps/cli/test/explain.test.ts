@@ -179,3 +179,18 @@ test('without --length a short context is enough, and of levels the shares and t
   expect(stdout).toMatch(/ before, at most [\d.]+ KiB after /);
   expect((await kv([...args, '--length', '512'])).stderr).toMatch(/^--length: expected at most/m);
 });
+
+test.each([20, 57, 300])('a pass that reads %i tokens once more is counted, each by itself', async (length) => {
+  const { config } = await loadModel('embedded'),
+    work = async (text: string) =>
+      (await predict(compile(parsePolicy(text)), config, length, '100%', 'q8')).multiplyAdds,
+    [plain, kvzip, refitted, attended] = await Promise.all(
+      ['knorm | topK', 'kvzip | topK', 'kvzip | topK | fit(from=repeat)', 'crystalcache'].map(work),
+    );
+  expect(plain!.passes).toBe(0);
+  // as much as the prompt, and its attention over it
+  expect(kvzip!.passes).toBeGreaterThan(plain!.prefill);
+  expect(kvzip!.passes).toBeLessThan(3 * plain!.prefill + (kvzip!.passes / length) * 40);
+  expect(refitted!.passes).toBe(2 * kvzip!.passes);
+  expect(attended!.passes).toBe(plain!.prefill);
+});

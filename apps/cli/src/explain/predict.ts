@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import { sumOf } from '@kv/core/shared';
+import { range, sumOf } from '@kv/core/shared';
 import type { AnySignal, Budget, LevelShares } from '@kv/core';
 import { isInputSignal, isState, signalKey, slotState, stateColumns } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
@@ -117,7 +117,10 @@ export async function predict(
       ({ id, cost, provide }) => cost === 'pass' && !provide && id !== 'attention.accumulated',
     ).length,
     statistics = sumOf(held.map((n, l) => n * (keptSums(policy.needs, heads[l]) + heads[l].queryHeads * passing)));
-  const prefill = length * perToken(model) + width * length * (length + 1);
+  /** Multiply-adds of so many tokens after `before` others. */
+  const reading = (tokens: number, before = 0): number =>
+    tokens * perToken(model) + width * tokens * (2 * before + tokens + 1);
+  const prefill = reading(length);
   const question = { length, budget, events, multiplyAdds: prefill };
   const views = viewsActing(policy, 'decode').length > 0 ? readByViews(policy, config, length, form) : undefined;
   const { device, calls } = await onDevice(policy, config, question, costs ?? (await plannedCosts(model)));
@@ -159,7 +162,14 @@ export async function predict(
     },
     multiplyAdds: {
       prefill,
-      passes: width * length * window,
+      passes:
+        width * length * window +
+        sumOf(
+          policy.needs.filter(secondPass).map(({ feeds }) => {
+            const more = feeds?.({ encode, ids: [...range(0, length)] }).length;
+            return more === undefined ? prefill : reading(more, length);
+          }),
+        ),
       tokenBefore: perToken(model) + 2 * sumOf(held.map((n, l) => n * heads[l].queryHeads * heads[l].headDim)),
       tokenAfter:
         perToken(model) +
@@ -266,6 +276,9 @@ function mixerWork(mixer: Mixer, { queryHeads, hidden, attention }: ModelConfig)
     channels = deltaChannels(mixer);
   return hidden * (channels + 2 * valueHeads * (valueDim + 1)) + channels * kernel + 3 * valueHeads * keyDim * valueDim;
 }
+
+/** Returns about as many ids as a text has tokens. */
+const encode = (text: string): readonly number[] => [...range(0, Math.ceil(text.length / 4))];
 
 /** Whether a signal needs another pass over the model. */
 export const secondPass = ({ cost, provide }: AnySignal): boolean => cost === 'pass' && provide !== undefined;
