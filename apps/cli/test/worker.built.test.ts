@@ -66,6 +66,34 @@ describe.runIf(there)('kv worker', () => {
     const again = await start([...args, '--queue', 'redis://127.0.0.1:1', ...ON], cwd).ended;
     expect([again.code, again.stdout]).toEqual([0, asked?.stdout]);
   }, 120_000);
+  it('gives the cell of a worker that is killed to another, and the sweep ends as on one machine', async () => {
+    const own = await startRedis(), // with two workers of one queue
+      tasks = [{ task: 'perplexity', tokens: 400, problems: 2 }],
+      args = ['eval', sweep('killed.json', { models: ['embedded'], tasks }), '--out', 'killed-out.json'],
+      takes = ['worker', '--queue', own.url, '--model', 'embedded', '--lease', '1', ...ON],
+      [first, second] = [start(takes, cwd), start(takes, cwd)];
+    const eventually = async (seen: () => boolean): Promise<void> => {
+      while (!seen()) await new Promise((resolve) => setTimeout(resolve, 20));
+    };
+    const asked = start([...args, '--queue', own.url, ...ON], cwd);
+    // a cell each: whichever is killed dies in the middle of one
+    const active = (): readonly string[] =>
+      own.ask('keys', 'kv:*:active').flatMap((key) => own.ask('lrange', key, '0', '-1'));
+    await eventually(() => active().length === 2);
+    first.child.kill('SIGKILL');
+    const [sweepRan, killed] = [await asked.ended, await first.ended];
+    second.child.kill('SIGTERM');
+    const { code, stderr } = await second.ended;
+    expect([sweepRan.code, killed.code, code], sweepRan.stderr + stderr).toEqual([0, -1, 0]);
+    await own.stop();
+    const elsewhere = folder();
+    writeFileSync(join(elsewhere, 'killed.json'), readFileSync(join(cwd, 'killed.json')));
+    const local = await start([...args, ...ON], elsewhere).ended;
+    expect(local.stdout).toBe(sweepRan.stdout);
+    expect(readFileSync(join(elsewhere, 'killed-out.json'), 'utf8')).toBe(
+      readFileSync(join(cwd, 'killed-out.json'), 'utf8'),
+    );
+  }, 120_000);
   it('runs nothing that a job names but the catalogue and what stands on its command line', async () => {
     const policies = ['./evil.mjs', '"./evil.mjs" ∘ topK', join(cwd, 'evil.mjs'), 'evil', 'evil:x ∘ topK'],
       problem = { id: 'p', context: 'x', question: 'y', answers: ['z'], grader: 'any', maxNewTokens: 1 },
