@@ -18,17 +18,20 @@ export function groupBy<T>(items: readonly T[], keyOf: (item: T) => string): Map
 export const partsOf = <T>(all: readonly T[], size: number): readonly (readonly T[])[] =>
   Array.from({ length: Math.ceil(all.length / size) }, (_, i) => all.slice(size * i, size * (i + 1)));
 
-/** Returns a number of each answer, grouped by problem. @defaultValue the score */
+/** Returns the document of an answer's problem: the problem itself, where it is the only one of its document. */
+export const documentOf = ({ document, problem }: Pick<CellResult, 'document' | 'problem'>): string =>
+  document ?? problem;
+
+/** Returns a number of each answer, grouped by document. @defaultValue the score */
 export const byProblem = (
   cells: readonly CellResult[],
   number: (cell: CellResult) => number = ({ score }) => score,
-): readonly (readonly number[])[] =>
-  [...groupBy(cells, ({ problem }) => problem).values()].map((some) => some.map(number));
+): readonly (readonly number[])[] => [...groupBy(cells, documentOf).values()].map((some) => some.map(number));
 
 /**
- * Returns the 95 % interval of a mean of scores grouped by problem: Wilson's if the answers of every problem are all
- * right or all wrong, as with one answer or with several seeds at temperature 0; else the bootstrap over problems. `n`
- * is the number of problems.
+ * Returns the 95 % interval of a mean of scores grouped by document: Wilson's if the answers of every one are all right
+ * or all wrong, as with one answer or with several seeds at temperature 0; else the bootstrap over documents. `n` is the
+ * number of documents.
  */
 export function intervalOf(problems: readonly (readonly number[])[]): Interval {
   const alike = (share: 0 | 1): number => problems.filter((scores) => scores.every((score) => score === share)).length;

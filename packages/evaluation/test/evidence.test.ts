@@ -6,7 +6,8 @@ import { describe, expect, it } from 'vitest';
 import { branch, cellExperiment, confirm, decide, openLedger, probe } from '../src/index.ts';
 import type { ModelRunner, Cell, CellResult, LoadedPlan } from '../src/index.ts';
 import { cellId } from '../src/cells/types.ts';
-import { confirmCells } from '../src/protocol/statistics.ts';
+import { byProblem } from '../src/grouped.ts';
+import { confirmCells, pairedByProblem } from '../src/protocol/statistics.ts';
 import type { CellSample } from '../src/protocol/statistics.ts';
 import { folder } from './folder.ts';
 import { common, planWriter, problems } from './protocol-plan.ts';
@@ -49,6 +50,28 @@ async function steps(
     confirmed = await confirm(protocol, on, ledger);
   return { probed, confirmed, decided: branch(protocol, ledger) };
 }
+
+it('problems of one document are one cluster, in tests and intervals', () => {
+  const scores = fc.array(fc.tuple(fc.constantFrom(0, 1), fc.constantFrom(0, 1), fc.nat(4)), {
+    minLength: 1,
+    maxLength: 12,
+  });
+  fc.assert(
+    fc.property(scores, (all) => {
+      const cells = (at: 0 | 1): CellResult[] =>
+          all.map((one, i) => ({
+            ...answered({ task: 't', problem: `p/${i}`, policy: String(at), seed: 0 }, one[at], 24),
+            ...(one[2] > 0 && { document: `d/${one[2]}` }),
+          })),
+        names = cells(0).map(({ document, problem }) => document ?? problem),
+        documents = [...new Set(names)];
+      const clusters = pairedByProblem(cells(1), cells(0)),
+        sums = documents.map((name) => all.reduce((sum, [a, b], i) => sum + (names[i] === name ? b - a : 0), 0));
+      expect(clusters.map((some) => some.reduce((a, b) => a + b, 0))).toEqual(sums);
+      expect(byProblem(cells(0))).toHaveLength(documents.length);
+    }),
+  );
+});
 
 const CLAIM = /the claim holds/;
 describe('matched memory', () => {

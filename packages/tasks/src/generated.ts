@@ -2,6 +2,7 @@ import { NoRoomError } from './fit.ts';
 import { chain } from './generators/chain.ts';
 import { anchors, association, confusers, credentials, formats, slots } from './generators/credentials.ts';
 import { arithmetic, paraphrase, repeats, updates } from './generators/memory.ts';
+import { instructions, PARTS, questions } from './generators/documents.ts';
 import { keyValue, lines } from './generators/records.ts';
 import { cwe, fwe, needles, vt } from './generators/ruler.ts';
 import type { NeedleArgs } from './generators/ruler.ts';
@@ -16,7 +17,8 @@ const niah = (args: Partial<NeedleArgs> = {}): Generator =>
 
 /**
  * Generators by task: RULER's eleven synthetic tasks in its own configuration, tasks on anchors, formats and records,
- * on what a session remembers (paraphrases, repeats in their order, updates, examples), and chains of steps.
+ * on what a session remembers (paraphrases, repeats in their order, updates, examples), several questions about one
+ * document (facts, instructions), and chains of steps.
  */
 const generators = {
   niah_single_1: niah({ haystack: 'noise' }),
@@ -45,6 +47,8 @@ const generators = {
   ordered: repeats,
   updates,
   arithmetic,
+  questions,
+  instructions,
   chain,
 } satisfies Readonly<Record<string, Generator>>;
 
@@ -85,7 +89,10 @@ export const generatedProblem = (
   task: GeneratedTask,
   trial: number,
   { seed, ...material }: Omit<GeneratedOptions, 'problems'>,
-): Problem => ({
-  id: `${task}/${seed}/${trial}`,
-  ...generators[task]({ ...material, trial, draw: random(`${task}/${seed}/${trial}`) }),
-});
+): Problem => {
+  const parts = PARTS[task] ?? 1,
+    document = Math.floor(trial / parts),
+    name = `${task}/${seed}/${document}`,
+    of = { ...material, trial: document, part: trial % parts, draw: random(name) };
+  return { id: `${task}/${seed}/${trial}`, ...(parts > 1 && { document: name }), ...generators[task](of) };
+};

@@ -10,8 +10,10 @@ export interface Material {
   /** Maximum tokens of context, question and answer together. */
   readonly tokens: number;
   readonly draw: Random;
-  /** Index of the problem, from 0; selects what alternates between problems. */
+  /** Index of the problem, or of its document where several problems ask about one, from 0; selects what alternates. */
   readonly trial: number;
+  /** Index of the problem among those of its document, from 0. */
+  readonly part: number;
 }
 /** A problem without an id. */
 export type NewProblem = Omit<Problem, 'id'>;

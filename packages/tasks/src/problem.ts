@@ -2,8 +2,10 @@ import type { GraderName } from './graders.ts';
 
 /** One question about one text, with its right answers. */
 export interface Problem {
-  /** Id, unique within its task; a problem's samples form a cluster. */
+  /** Id, unique within its task. */
   readonly id: string;
+  /** Id of the document, where several problems ask about one: their samples form a cluster. @defaultValue the id */
+  readonly document?: string;
   /** Text that fills the cache; may be empty. */
   readonly context: string;
   /** Question after the context: part of the prompt when the cache is cut, or asked after that. */

@@ -59,6 +59,23 @@ describe('generated tasks', () => {
       for (const [, room] of rooms.slice(0, -1)) expect(grade(` ${room}`, { answers, grader }).score).toBe(0);
     });
   });
+  it.each([
+    ['questions', 4],
+    ['instructions', 3],
+  ] as const)('%s asks %i questions about one document, each of its own value', (task, parts) => {
+    const all = made(task, 3 * parts, 7);
+    for (const [i, { context, document, question, answers }] of all.entries()) {
+      const [first] = all.slice(i - (i % parts));
+      expect([context, document]).toEqual([first.context, first.document]);
+      const begun = question.slice(question.indexOf('Answer: ') + 8),
+        [value] = answers,
+        stated = task === 'questions' ? `${begun} ${value}.` : `${begun.slice(2)}${value}"`;
+      expect(context.toLowerCase()).toContain(stated.toLowerCase());
+      expect(context.toLowerCase().split(value.toLowerCase())).toHaveLength(2);
+    }
+    expect(new Set(all.map(({ document }) => document)).size).toBe(3);
+    expect(new Set(all.map(({ context }) => context)).size).toBe(3);
+  });
   it('arithmetic shows worked sums that are right, and its own is none of them', () => {
     for (const { context, question, answers } of made('arithmetic', 8)) {
       const examples = context.split('\n\n').filter((one) => one !== '');

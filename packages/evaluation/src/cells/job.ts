@@ -45,6 +45,7 @@ const Job = Type.Object(
     problem: Type.Object(
       {
         id: text,
+        document: Type.Optional(text),
         context: text,
         question: text,
         answers: Type.Array(text),

@@ -69,6 +69,8 @@ interface Extent {
 /** The result of a cell; independent of the clock. */
 export interface CellResult extends Cell {
   readonly id: string;
+  /** Document of the problem, where several ask about one. */
+  readonly document?: string;
   readonly answer: string;
   /** From 0 to 1. */
   readonly score: number;
@@ -91,7 +93,17 @@ export const cellResult = (
   cell: Cell,
   problem: Problem,
   { answer, tokens, slots, bytes, evidence }: CellOutcome,
-): CellResult => ({ id: cellId(cell), ...cell, answer, ...grade(answer, problem), tokens, slots, bytes, evidence });
+): CellResult => ({
+  id: cellId(cell),
+  ...cell,
+  ...(problem.document !== undefined && { document: problem.document }),
+  answer,
+  ...grade(answer, problem),
+  tokens,
+  slots,
+  bytes,
+  evidence,
+});
 
 /** Picks the options of generation from an object with others. */
 export const generationOf = ({

@@ -12,6 +12,7 @@ const text = Type.String(),
 /** kv's own format; only an id, answers and something to read are required. */
 const Own = Type.Object({
   id,
+  document: Type.Optional(id),
   context: Type.Optional(text),
   question: Type.Optional(text),
   answers: Type.Optional(Type.Array(text, { minItems: 1 })),
@@ -42,6 +43,7 @@ function own(row: unknown, place: string): Problem {
   checkShape(row, Own, place);
   const {
     id,
+    document,
     context = '',
     question = '',
     answer,
@@ -53,6 +55,7 @@ function own(row: unknown, place: string): Problem {
   const { grader = 'any', maxNewTokens = 64, stop, classes } = rest;
   return {
     id: String(id),
+    ...(document !== undefined && { document: String(document) }),
     context,
     question,
     answers,

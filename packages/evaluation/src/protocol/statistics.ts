@@ -1,3 +1,4 @@
+import { documentOf } from '../grouped.ts';
 import { bonferroni, pairedTest } from '@kv/tasks';
 import { agree } from '../cells/rebudget.ts';
 import type { CellResult } from '../cells/types.ts';
@@ -42,7 +43,7 @@ export const armSummary = (results: readonly CellResult[]): ArmSummary => ({
 });
 
 /**
- * Returns the differences between two arms, paired by seed and grouped by problem. @throws Error for a sample without a
+ * Returns the differences between two arms, paired by problem and seed and grouped by document. @throws Error for a sample without a
  * pair
  */
 export function pairedByProblem(
@@ -54,7 +55,7 @@ export function pairedByProblem(
     scores = new Map(base.map((result) => [key(result), number(result)])),
     clusters = new Map<string, number[]>();
   for (const result of method) {
-    const of = JSON.stringify([result.task, result.problem]),
+    const of = JSON.stringify([result.task, documentOf(result)]),
       score = scores.get(key(result));
     if (score === undefined) throw new Error(`paired: expected a base for ${key(result)}`);
     clusters.set(of, [...(clusters.get(of) ?? []), number(result) - score]);

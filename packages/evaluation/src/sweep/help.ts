@@ -25,7 +25,7 @@ topP          above 0, to 1 [1]`;
 
 /** Help for the fields of a problem file, in the same form. */
 export const problemFields =
-  'a path from this file: problems as JSON rows or a JSON array of { id, context, question, answers, grader, maxNewTokens }, or as MATH, GSM8K, RULER, LongEval, LongBench, CoQA, SQuAD and lost-in-the-middle publish theirs';
+  'a path from this file: problems as JSON rows or a JSON array of { id, context, question, answers, grader, maxNewTokens }, with a document where several ask about one, or as MATH, GSM8K, RULER, LongEval, LongBench, CoQA, SQuAD and lost-in-the-middle publish theirs';
 
 /** Help for every field of a sweep file. */
 export const sweepFields = `models        any of

@@ -29,7 +29,7 @@ export function hide(
 }
 
 /** Puts each statement at the sentence boundary nearest to its share of the prose. */
-function placed(prose: readonly string[], statements: readonly Hidden[]): string {
+export function placed(prose: readonly string[], statements: readonly Hidden[]): string {
   let length = 0;
   const ends = [0, ...prose.map((sentence) => (length += sentence.length + 1))];
   const slots = ends.map((): string[] => []);
