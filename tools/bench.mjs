@@ -1,5 +1,6 @@
 /**
- * `npm run bench [NAME...]`: builds the packages and runs bench/*.bench.mjs, all or those whose name contains a NAME.
+ * `npm run bench [NAME...] [-- OPTIONS]`: builds the packages and runs bench/*.bench.mjs, all or those whose name contains
+ * a NAME, each with these options.
  * `npm run bench -- PROGRAM.mjs [ARGUMENTS]` runs one program below bench/, such as peers/llama-cpp.mjs.
  */
 import { spawnSync } from 'node:child_process';
@@ -9,7 +10,10 @@ import { install } from './lib/install.mjs';
 import { fail, root, run, showUsage } from './lib/process.mjs';
 
 if (!process.argv[2]?.endsWith('.mjs')) showUsage(import.meta.filename);
-const names = process.argv.slice(2);
+const given = process.argv.slice(2),
+  first = given.findIndex((one) => one.startsWith('-')),
+  names = first < 0 ? given : given.slice(0, first),
+  options = given.slice(names.length);
 const folder = join(root, 'bench');
 const isProgram = names[0]?.endsWith('.mjs') && existsSync(join(folder, names[0]));
 const files = existsSync(folder)
@@ -30,7 +34,7 @@ for (const file of chosen) {
   console.log(`\n${file}`);
   const { status } = spawnSync(
     process.execPath,
-    ['--expose-gc', join(folder, file), ...(isProgram ? names.slice(1) : [])],
+    ['--expose-gc', join(folder, file), ...(isProgram ? names.slice(1) : []), ...options],
     { cwd: root, stdio: 'inherit' },
   );
   if (status !== 0) fail(`bench: ${file} ended with ${status}`, status ?? 1);

@@ -115,9 +115,27 @@ test('what was folded stays in attention under every later policy, or that polic
     [other, (copy: Sequence) => copy.prefill([5], { policy: other, budget: 10 })],
   ] as const)
     await expect(after(change)).rejects.toThrow(
-      `policy: expected one that attends to what 'moments' has folded, or folds nothing and moves no slots, got '${next.label}': slots left under '${policy.label}'`,
+      `policy: expected one with 'moments', or one that folds nothing and moves no slots, as slots were folded by 'moments', got '${next.label}'`,
     );
   first.destroy();
+});
+
+test.each([moments(), fit({ queries: 4 })])('bytes count what stays under a later policy: $label', async (hook) => {
+  const sequence = new Sequence(model),
+    plain = compose(snapkv({ window: 6 }), topK());
+  await sequence.prefill(ids.slice(0, 100), {
+    policy: compose(snapkv({ window: 6 }), topK(), hook as ReturnType<typeof moments>),
+    budget: 60,
+  });
+  const held = (): number => {
+      const { cache, ledger } = sequence.memory;
+      return cache.liveBytes + (hook.label === 'moments' ? ledger.entry('states').live : 0);
+    },
+    bytes = Math.floor(0.8 * held());
+  await sequence.evict(plain, { bytes });
+  expect(held()).toBeLessThanOrEqual(bytes);
+  expect(held()).toBeGreaterThan(0.9 * bytes);
+  sequence.destroy();
 });
 
 test('a saved cache of folded slots is loaded by a policy that attends to them', async () => {
@@ -126,16 +144,20 @@ test('a saved cache of folded slots is loaded by a policy that attends to them',
   const bytes = await saveCache(first),
     plain = compose(snapkv({ window: 6 }), topK()),
     message = (got: string) =>
-      `saved cache: slots that left are still attended to as 'moments' folded them, expected a policy that goes on doing so, got ${got}`;
+      `saved cache: slots that left are still attended to as 'moments' folded them: expected a policy with 'moments', got ${got}`;
   for (const [next, got] of [
-    [undefined, 'none'],
     [plain, `'${plain.label}'`],
     [
       compose(snapkv({ window: 6 }), topK(), moments({ spread: true })),
       "'snapkv(window=6) ∘ topK ∘ moments(spread=true)'",
     ],
   ] as const)
-    await expect(loadCache(model, bytes, next ? { policy: next, budget: 12 } : {})).rejects.toThrow(message(got));
+    await expect(loadCache(model, bytes, { policy: next, budget: 12 })).rejects.toThrow(message(got));
+  // without a policy the one that it had says what attention goes on adding
+  const [as, without] = [first.fork(), await loadCache(model, bytes)];
+  for (const each of [as, without]) await each.append(ids.slice(60, 64), { rows: 4 });
+  near(await without.logits(), await as.logits(), 1e-6);
+  for (const each of [as, without]) each.destroy();
   // a saved copy under another policy is still one with a term
   const copy = first.fork();
   await copy.evict(plain, 10);

@@ -170,8 +170,10 @@ function runCompact(
   return afterSelection(hook, place, draft, run, (made, from) => {
     const { name, layer } = from;
     expectObject(from, 'keys, values or biases', made);
-    const { keys, values, biases } = made as Replacement,
-      checks: Check[] = [];
+    const { keys, values, biases, ...others } = made as Replacement,
+      checks: Check[] = [],
+      [other] = Object.keys(others);
+    if (other !== undefined) throw new KvError(where(name, layer), `expected keys, values or biases, got '${other}'`);
     if (biases !== undefined) {
       if (!hook.givesBiases)
         throw new KvError(where(name, layer), `expected 'biases' in its declaration, as it gives biases, got none`);

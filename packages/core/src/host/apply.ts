@@ -1,7 +1,7 @@
 import type { DraftSelection, LayerContext, Replacement } from '../piece/atoms.ts';
 import { KvError } from '../tensor/errors.ts';
 import { axesOf, sizesOf } from './input-shapes.ts';
-import { countedPositions, noBiases, isArray, sharers, stateArray } from './host-signals.ts';
+import { countedPositions, noBiases, isArray, sharers, stateArray, stateShape } from './host-signals.ts';
 import type { Ops } from '../tensor/maths.ts';
 import { expectBackend } from '../tensor/backend.ts';
 import type { Backend } from '../tensor/backend.ts';
@@ -117,7 +117,11 @@ interface Place {
 
 function record(piece: Piece, inputs: Inputs, ops: Ops): Recorded {
   const compiled = compile(piece),
-    { at, arrays, read } = placeOf(piece, compiled, inputs, ops),
+    { at, arrays, read } = placeOf(piece, compiled, inputs, ops, (given) => {
+      if (piece.from.includes('start') || given.has('scores')) return;
+      const names = Object.keys(inputs).join(', ') || 'nothing';
+      throw new KvError(piece.label, `starts from ${piece.from.join(' or ')}: expected { scores }, got ${names}`);
+    }),
     plan = planBudgets(compiled, at.budget, [new Array<number>(at.kvHeads).fill(at.slots)]),
     layer: EventLayer = { at, read, budgets: plan.budgets[0] },
     start = startOf(piece, layer, arrays.get('scores'), ops),
@@ -130,8 +134,18 @@ function record(piece: Piece, inputs: Inputs, ops: Ops): Recorded {
   return { layer, compiled, notes: plan.notes, draft, replaced };
 }
 
-/** Reads signals from plain numbers. @throws KvError for numbers whose shapes do not match */
-function placeOf(piece: Piece, compiled: CompiledPolicy, inputs: Inputs, ops: Ops): Place {
+/**
+ * Reads signals from plain numbers.
+ * @param check looks at the arrays before their shapes are compared
+ * @throws KvError for numbers whose shapes do not match
+ */
+function placeOf(
+  piece: Piece,
+  compiled: CompiledPolicy,
+  inputs: Inputs,
+  ops: Ops,
+  check: (arrays: Place['arrays']) => void = () => {},
+): Place {
   const names = Object.keys(inputs).join(', ') || 'nothing';
   const arrays = new Map<string, HostArray>();
   const provided = new Set(compiled.needs.filter((s) => s.provide).flatMap((s) => [signalKey(s), s.id, s.as]));
@@ -142,9 +156,7 @@ function placeOf(piece: Piece, compiled: CompiledPolicy, inputs: Inputs, ops: Op
         : undefined;
     if (array) arrays.set(name, array);
   }
-  if (!piece.from.includes('start') && !arrays.has('scores'))
-    throw new KvError(piece.label, `starts from ${piece.from.join(' or ')}: expected { scores }, got ${names}`);
-
+  check(arrays);
   const of = (signal: AnySignal): HostArray | undefined =>
     arrays.get(signalKey(signal)) ?? arrays.get(signal.id) ?? arrays.get(signal.as);
   const named = new Map([
@@ -181,6 +193,7 @@ function placeOf(piece: Piece, compiled: CompiledPolicy, inputs: Inputs, ops: Op
     aligned: !named.has('positions'),
     budget: inputs.budget ?? slots,
     selectRows: kvHeads,
+    ...(named.has('biases') && { biased: true }),
     ...inputs.at,
   };
   const read = (signal: AnySignal): unknown => {
@@ -285,8 +298,7 @@ export interface RecordedApply<P extends AnyPiece> {
 
 /** Records a piece's run over plain numbers of one layer. @throws KvError, see `applyOn` */
 export function recordApply<const P extends AnyPiece>(piece: P, inputs: Inputs, ops: Ops): RecordedApply<P> {
-  if (typeof inputs !== 'object' || inputs === null)
-    throw new KvError('apply', `expected signals by name such as { attention }, got ${showValue(inputs)}`);
+  expectInputs('apply', inputs, '{ attention }');
   const recorded = record(piece, inputs, ops);
   return { tensors: wanted(recorded), result: (read) => applied(recorded, read) as ApplyResultOf<P> };
 }
@@ -321,27 +333,62 @@ export interface AttendResult {
  * @throws KvError for a piece without such a hook, and for inputs that are missing or do not fit
  */
 export function recordAttend(piece: Piece, inputs: Inputs, ops: Ops): readonly [masses: Tensor, values: Tensor] {
+  expectInputs('attend', inputs, '{ queries, positions }');
   const compiled = compile(piece),
     [hook] = compiled.hooks('attend');
   if (!hook) throw new KvError(piece.label, 'expected a piece with an onAttend hook, got one without');
-  const { queries: q, positions: p, ...states } = inputs,
-    [queries, positions] = [
-      ['queries', q],
-      ['positions', p],
-    ].map(([name, x]) => {
-      const array = typeof x === 'object' ? toHost('attend', name as string, x, false) : undefined;
-      if (!array) throw new KvError('attend', `expected '${name as string}' as an array, got ${showValue(x)}`);
-      return array;
-    }),
-    [H = 1, , headDim = 1] = queries.shape,
-    { at, read } = placeOf(piece, compiled, { ...states, at: { queryHeads: H, headDim, ...inputs.at } }, ops),
-    { masses, values } = runAttend(
-      hook,
-      { at, ops, read },
-      {
-        queries: ops.from(queries),
-        positions: ops.from(positions, 'u32'),
-      },
+  const { queries: q, positions: p, at: given, ...states } = inputs,
+    queries = numbersAt('queries', q, ['query heads', 'queries', 'channels'], Number.isFinite),
+    [H, m, headDim] = queries.shape as [number, number, number],
+    positions = numbersAt('positions', p, [1, m], (x) => Number.isSafeInteger(x) && x >= 0),
+    needs = hook.needs.filter(isState),
+    unread = Object.keys(states).find((name) => !needs.some(({ id, as }) => name === id || name === as));
+  if (unread !== undefined)
+    throw new KvError(
+      'attend',
+      `expected ${needs.map(({ as }) => `'${as}'`).join(', ')} of '${piece.label}', got '${unread}'`,
     );
+  const { at, read } = placeOf(piece, compiled, { ...states, at: { queryHeads: H, headDim, ...given } }, ops);
+  if (H % at.kvHeads !== 0)
+    throw new KvError('attend', `expected queries of a multiple of ${at.kvHeads} heads, those of the states, got ${H}`);
+  for (const { as, id, state } of needs)
+    numbersAt(as, states[as] ?? states[id], stateShape(state, at), Number.isFinite);
+  const rows = { queries: ops.from(queries), positions: ops.from(positions, 'u32') },
+    { masses, values } = runAttend(hook, { at, ops, read }, rows);
   return [masses, values];
+}
+
+/** @throws KvError unless there is an object of inputs */
+function expectInputs(at: string, inputs: unknown, such: string): void {
+  if (typeof inputs !== 'object' || inputs === null)
+    throw new KvError(at, `expected signals by name such as ${such}, got ${showValue(inputs)}`);
+}
+
+/**
+ * Returns an input of `attend` as an array.
+ * @param axes the size of each axis, or its meaning where any size will do
+ * @throws KvError for another shape, and for a number that is not as it must be
+ */
+function numbersAt(
+  name: string,
+  x: unknown,
+  axes: readonly (number | string)[],
+  holds: (number: number) => boolean,
+): HostArray {
+  const array = typeof x === 'object' && x !== null ? toHost('attend', name, x, false) : undefined,
+    fits =
+      array?.shape.length === axes.length &&
+      axes.every((size, i) => typeof size === 'string' || size === array.shape[i]);
+  if (!array || !fits)
+    throw new KvError(
+      'attend',
+      `expected '${name}' as [${axes.join(', ')}], got ${array ? `the shape [${array.shape.join(', ')}]` : showValue(x)}`,
+    );
+  const bad = Array.from(array.data).find((number) => !holds(number));
+  if (bad !== undefined)
+    throw new KvError(
+      'attend',
+      `expected '${name}' as ${name === 'positions' ? 'whole' : 'finite'} numbers, got ${bad}`,
+    );
+  return array;
 }

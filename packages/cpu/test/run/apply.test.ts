@@ -177,7 +177,53 @@ describe('hooks after a selection', () => {
     expect(() => attend(knorm, { queries: [[[1]]], positions: [[0]] })).toThrow(
       'knorm: expected a piece with an onAttend hook, got one without',
     );
-    expect(() => attend(sums, { queries: [[[1]]] })).toThrow("attend: expected 'positions' as an array, got undefined");
+    const at = { queries: [[[1, 2]]], positions: [[3]], total: [[1, 1]] };
+    for (const [change, message] of [
+      [{ positions: undefined }, "attend: expected 'positions' as [1, 1], got undefined"],
+      [{ positions: [[NaN]] }, "attend: expected 'positions' as whole numbers, got NaN"],
+      [{ positions: [[1, 2]] }, "attend: expected 'positions' as [1, 1], got the shape [1, 2]"],
+      [{ queries: [[1, 2]] }, "attend: expected 'queries' as [query heads, queries, channels], got the shape [1, 2]"],
+      [{ queries: [[[1, NaN]]] }, "attend: expected 'queries' as finite numbers, got NaN"],
+      [{ queries: [[[1]]] }, "attend: expected 'total' as [1, 1], got the shape [1, 2]"],
+      [{ total: undefined }, "attend: expected 'total' as [1, 2], got undefined"],
+      [{ total: [[1, Infinity]] }, "attend: expected 'total' as finite numbers, got Infinity"],
+      [
+        {
+          total: [
+            [1, 1],
+            [1, 1],
+          ],
+        },
+        'attend: expected queries of a multiple of 2 heads, those of the states, got 1',
+      ],
+      [{ totals: [[1, 1]] }, "attend: expected 'total' of 'sums', got 'totals'"],
+    ] as const)
+      expect(() => attend(sums, { ...at, ...change } as never), message).toThrow(message);
+    expect(() => attend(sums, undefined as never)).toThrow(
+      'attend: expected signals by name such as { queries, positions }, got undefined',
+    );
+    expect(attend(compose(last, topK(), sums), at).values.data).toEqual(Float32Array.of(1, 1));
+    const other = onCompact(
+      'other',
+      { needs: [values] },
+      (ctx) => ({ values: ctx.values, bias: ctx.values }) as never,
+    )();
+    expect(() => apply(compose(last, topK(), other), given)).toThrow(
+      "other, layer 0: expected keys, values or biases, got 'bias'",
+    );
+  });
+  test('biases that are given count', () => {
+    const weight = onEvict('weight', { needs: [biases, total] }, ({ ops, at, biases: b, total: t }) => ({
+      total: ops.add(t, at.biased ? ops.sum(b) : 0),
+    }))();
+    const { states } = apply(compose(last, topK(), weight), {
+      ...given,
+      biases: [
+        [1, 2, 3],
+        [0, 0, 1],
+      ],
+    });
+    expect(states!.total.data).toEqual(Float32Array.of(6, 6, 1, 1));
   });
 });
 

@@ -1,5 +1,5 @@
 import { LEVELS, meanSlotBytes } from '@kv/core';
-import type { LevelShares, SlotBytes } from '@kv/core';
+import type { AnySignal, LevelShares, SlotBytes } from '@kv/core';
 import { isState, stateColumns } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
 import { headDims, slotHeads, slotRows, type ModelConfig } from '@kv/checkpoints';
@@ -15,10 +15,24 @@ export const movesTogether = ({ hooks }: Pick<CompiledPolicy, 'hooks'>): boolean
 export const givesBiases = ({ hooks }: Pick<CompiledPolicy, 'hooks'>): boolean =>
   hooks('compact').some((hook) => hook.givesBiases);
 
-/** Returns the bytes of the states that a policy folds leaving slots into, of a whole sequence. */
-export const foldedBytes = ({ hooks }: Pick<CompiledPolicy, 'hooks'>, config: Pick<ModelConfig, 'mixers'>): number =>
+/** What a sequence holds under any policy: what attention goes on adding, and biases of slots. */
+export interface HeldBefore {
+  /** Reads the states that slots were folded into. */
+  readonly attends?: { readonly needs: readonly AnySignal[] } | undefined;
+  readonly biased?: boolean;
+}
+
+/**
+ * Returns the bytes of the states that a policy folds leaving slots into, of a whole sequence.
+ * @param attends reads states that earlier slots were folded into, where the policy folds none
+ */
+export const foldedBytes = (
+  { hooks }: Pick<CompiledPolicy, 'hooks'>,
+  config: Pick<ModelConfig, 'mixers'>,
+  attends?: HeldBefore['attends'],
+): number =>
   sumOf(
-    hooks('evict').flatMap(({ needs }) =>
+    (hooks('evict').length > 0 ? hooks('evict') : attends ? [attends] : []).flatMap(({ needs }) =>
       needs
         .filter(isState)
         .flatMap(({ state }) =>
@@ -102,4 +116,6 @@ export const policySizes = (
   form: CacheForm,
   policy: Pick<CompiledPolicy, 'hooks' | 'levels'>,
   moved: boolean = movesTogether(policy),
-): SlotBytes => slotSizes(config, form, moved, policy.levels, givesBiases(policy), foldedBytes(policy, config));
+  { attends, biased = false }: HeldBefore = {},
+): SlotBytes =>
+  slotSizes(config, form, moved, policy.levels, biased || givesBiases(policy), foldedBytes(policy, config, attends));

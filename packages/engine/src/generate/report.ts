@@ -73,7 +73,7 @@ export function report(
     { context, observers } = memory.caches,
     { budget, last, prompt } = active;
   const spans = heldSpans(sequence, last?.units),
-    sizes = sizesAt(context, active.policy, memory.progress.length),
+    sizes = sizesAt(memory.caches, active, memory.progress.length),
     contexts = Array.from({ length: memory.slots.layers }, (_, l) => memory.slots.layerContext(l, active));
   return {
     policy: named(prompt ?? active),

@@ -104,6 +104,15 @@ interface WithStates {
 export const termOf = ({ attends }: ActivePolicy, { states }: WithStates): AttendHook | undefined =>
   attends?.needs.every(({ id }) => states.has(id)) ? attends : undefined;
 
-/** Whether a term goes on with what another one reads: the same states. */
-export const sameTerm = (a: AttendHook, ids: readonly string[]): boolean =>
-  a.needs.length === ids.length && a.needs.every(({ id }) => ids.includes(id));
+/** What says which term a hook adds. */
+export interface SavedTerm {
+  readonly by: string;
+  readonly states: readonly string[];
+}
+export const savedTerm = ({ label, needs }: AttendHook): SavedTerm => ({
+  by: label,
+  states: needs.map(({ id }) => id),
+});
+/** Whether a hook goes on with what another one reads: of the same label, and the same states. */
+export const sameTerm = (hook: AttendHook, { by, states }: SavedTerm): boolean =>
+  hook.label === by && hook.needs.length === states.length && hook.needs.every(({ id }) => states.includes(id));

@@ -1,25 +1,28 @@
 import { allowanceOf } from '@kv/core/engine';
 import type { SlotBytes } from '@kv/core';
-import type { CompiledPolicy } from '@kv/core/engine';
 import { movesTogether, policySizes } from '../cache/slot-sizes.ts';
 import type { ActivePolicy } from './active-policy.ts';
-import type { SequenceContext } from './context.ts';
+import type { SequenceCaches } from './caches.ts';
 
 /**
  * Returns the bytes of a sequence's slots at this number of tokens: kept slots are moved together, which costs a
- * rotation each, once the tokens exceed the window or the policy says so.
+ * rotation each, once the tokens exceed the window or the policy says so. What was folded before, and biases, go on to
+ * take theirs.
  */
-export const sizesAt = (
-  { model, form, window, progress }: SequenceContext,
-  policy: CompiledPolicy,
+export function sizesAt(
+  { context: { model, form, window, progress }, slots }: SequenceCaches,
+  { policy, attends }: Pick<ActivePolicy, 'policy' | 'attends'>,
   tokens: number,
-): SlotBytes => policySizes(model.config, form, policy, progress.shift > 0 || tokens > window || movesTogether(policy));
+): SlotBytes {
+  const moved = progress.shift > 0 || tokens > window || movesTogether(policy);
+  return policySizes(model.config, form, policy, moved, { attends, biased: slots.biased });
+}
 
 /** Returns the active policy for an event at this number of tokens: bytes, and a share that follows, are slots again. */
-export function atLength(active: ActivePolicy, tokens: number, context: SequenceContext): ActivePolicy {
+export function atLength(active: ActivePolicy, tokens: number, caches: SequenceCaches): ActivePolicy {
   const { policy, budget } = active,
     given = budget?.bytes === undefined ? budget?.follows && budget.share : { bytes: budget.bytes };
   if (!given) return active;
-  const next = allowanceOf(policy, given, tokens, { sizes: sizesAt(context, policy, tokens) });
+  const next = allowanceOf(policy, given, tokens, { sizes: sizesAt(caches, active, tokens) });
   return { ...active, budget: { ...next, ...(budget?.follows && { follows: true }) } };
 }

@@ -104,6 +104,11 @@ export class SlotCounts {
     );
   }
 
+  /** Whether slots of some layer have biases. */
+  get biased(): boolean {
+    return this.#all().some(({ biased }) => biased);
+  }
+
   /** Returns what pieces may know of a layer, or will once `ahead` more tokens have been generated. */
   layerContext(layer: number, { budget }: ActivePolicy, ahead = 0): LayerContext {
     const { layers, attention } = this.#config,

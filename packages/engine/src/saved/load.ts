@@ -1,6 +1,6 @@
 import { id, KvError } from '@kv/core';
 import { allowanceOf, compile, isState, settleOwn, slotState, union } from '@kv/core/engine';
-import type { OptionValues } from '@kv/core';
+import type { AttendHook, OptionValues } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import { fileSource, expectNamed, slotHeads, type KvHeads } from '@kv/checkpoints';
 import { policyOf } from '../policy-text.ts';
@@ -44,7 +44,8 @@ export async function loadCache(
   checkNumbers(manifest, arrays, config, where);
   const given = typeof policy === 'function' ? await policy(manifest.policy) : policy,
     found = given === undefined ? undefined : await policyOf(given),
-    compiled = remembered(compile(found ?? id), manifest, where);
+    compiled = remembered(compile(found ?? id), manifest),
+    attends = await termIn(manifest, found && compiled, where);
   const logits = Array.from({ length: manifest.logits }, (_, i) =>
     (arrays.get('logits') as Float32Array).slice(i * config.vocab, (i + 1) * config.vocab),
   );
@@ -59,9 +60,9 @@ export async function loadCache(
     const { tokens } = manifest,
       last = lastEvent(manifest, arrays, levelOf(memory.cache.form)),
       given = budget ?? (manifest.bytes === undefined ? undefined : { bytes: manifest.bytes }),
-      sizes = sizesAt(memory.caches.context, compiled, tokens),
+      sizes = sizesAt(memory.caches, { policy: compiled, ...(attends && { attends }) }, tokens),
       allowance = given === undefined ? savedBudget(manifest) : allowanceOf(compiled, given, tokens, { sizes }),
-      active = activePolicyOf(compiled, allowance, { ...(last && { last }) });
+      active = activePolicyOf(compiled, allowance, { ...(last && { last }), ...(attends && { attends }) });
     return new Sequence(model, undefined, { start: { memory, active, outputs: new Outputs(logits) } });
   } catch (error) {
     memory.destroy();
@@ -170,16 +171,27 @@ function snapshotOf(manifest: SavedManifest, arrays: SavedArrays, heads: readonl
 }
 
 /**
- * Returns the policy.
- * @throws KvError if something that it reads of the past was not recorded, or it leaves out what attention adds
+ * Returns the hook that goes on adding what slots were folded into: that of the policy, or, where none is given, of the
+ * policy that the sequence had; undefined where nothing was folded.
+ * @throws KvError for a policy without it
  */
-function remembered(policy: CompiledPolicy, manifest: SavedManifest, where: string): CompiledPolicy {
-  const [attends] = policy.hooks('attend');
-  if (manifest.attends && !(attends && sameTerm(attends, manifest.attends.states)))
-    throw new KvError(
-      where,
-      `slots that left are still attended to as '${manifest.attends.by}' folded them, expected a policy that goes on doing so, got ${policy.evicts ? `'${policy.label}'` : 'none'}`,
-    );
+async function termIn(
+  { attends, policy: label }: SavedManifest,
+  given: CompiledPolicy | undefined,
+  where: string,
+): Promise<AttendHook | undefined> {
+  if (!attends) return undefined;
+  const own = given ?? (await policyOf(label).then(compile, () => undefined)),
+    hook = own?.hooks('attend').find((one) => sameTerm(one, attends));
+  if (hook) return hook;
+  throw new KvError(
+    where,
+    `slots that left are still attended to as '${attends.by}' folded them: expected a policy with '${attends.by}', got ${given ? `'${given.label}'` : 'none'}`,
+  );
+}
+
+/** Returns the policy. @throws KvError if something that it reads of the past was not recorded */
+function remembered(policy: CompiledPolicy, manifest: SavedManifest): CompiledPolicy {
   const saved = new Map(
     [...manifest.states, ...manifest.layers.flatMap(({ states }) => states)].map(({ id, spec }) => [id, spec]),
   );

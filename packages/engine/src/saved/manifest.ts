@@ -1,6 +1,7 @@
 import { KvError } from '@kv/core';
 import { isShare } from '@kv/core/engine';
 import type { BudgetShare, StateSpec } from '@kv/core';
+import type { SavedTerm } from '../memory/active-policy.ts';
 import { storedForms, type StorageForm } from '../cache/form.ts';
 import { object, show, type JsonFields } from '@kv/checkpoints';
 
@@ -62,7 +63,7 @@ export interface SavedManifest {
   /** States of rows `model`. */
   readonly states: readonly SavedState[];
   /** The hook that adds a term to attention, and what it reads, where slots were folded into it; from version 4 on. */
-  readonly attends?: { readonly by: string; readonly states: readonly string[] };
+  readonly attends?: SavedTerm;
 }
 
 /** The largest count of a manifest. */

@@ -4,7 +4,7 @@ import type { Slots, StoredState } from '../memory/snapshot.ts';
 import type { Rows } from '../cache/encode.ts';
 import { BLOCK, rowBytes } from '../cache/form.ts';
 import { levelsOf } from '../cache/records.ts';
-import { termOf } from '../memory/active-policy.ts';
+import { savedTerm, termOf } from '../memory/active-policy.ts';
 import { plainRows } from '../cache/cache-rows.ts';
 import { writeSaved, type SavedArray } from './file.ts';
 import { MOST } from './manifest.ts';
@@ -103,7 +103,7 @@ export async function saveCache(sequence: Sequence): Promise<Uint8Array> {
     layers,
     ...(carried.length > 0 && { carried: carried.map(({ length }) => length) }),
     states: putStates(saved.states, ''),
-    ...(attends && { attends: { by: attends.label, states: attends.needs.map(({ id }) => id) } }),
+    ...(attends && { attends: savedTerm(attends) }),
   };
   return writeSaved(manifest, arrays, config);
 }

@@ -6,6 +6,7 @@ import {
   activePolicyOf,
   decodingBy,
   sameTerm,
+  savedTerm,
   termOf,
   withLevels,
   type ActivePolicy,
@@ -60,7 +61,7 @@ export class PolicySchedule {
     const { config } = this.#memory.caches.context.model;
     expectLevelsFit(policy, config);
     expectViewsFit(policy, config);
-    const place = { at, sizes: sizesAt(this.#memory.caches.context, policy, tokens) },
+    const place = { at, sizes: sizesAt(this.#memory.caches, activePolicyOf(policy, undefined, this.#carried), tokens) },
       before = this.active.budget;
     if (budget !== undefined) return allowanceOf(policy, budget, tokens, place);
     if (before === undefined) return policy.choosesBudget ? { slots: tokens } : undefined;
@@ -76,18 +77,21 @@ export class PolicySchedule {
    * @throws KvError for a policy that cannot go on with what was folded: it adds another term, or moves slots
    */
   follow(policy: CompiledPolicy, budget: EventBudget | undefined): ActivePolicy {
-    const { active } = this,
-      { attends } = active,
-      next = activePolicyOf(policy, budget, active);
-    if (!attends || !this.#memory.caches.layers.some((layer) => termOf(active, layer)))
-      return activePolicyOf(policy, budget, active.last && { last: active.last });
-    const ids = attends.needs.map(({ id }) => id);
-    if (movesTogether(policy) || !sameTerm(next.attends!, ids))
+    const { attends } = this.#carried,
+      next = activePolicyOf(policy, budget, this.#carried);
+    if (attends && (movesTogether(policy) || !sameTerm(next.attends!, savedTerm(attends))))
       throw new KvError(
         'policy',
-        `expected one that attends to what '${attends.label}' has folded, or folds nothing and moves no slots, got '${policy.label}': slots left under '${active.policy.label}'`,
+        `expected one with '${attends.label}', or one that folds nothing and moves no slots, as slots were folded by '${attends.label}', got '${policy.label}'`,
       );
     return next;
+  }
+
+  /** What goes on under a policy that comes next: the last event, and the term of attention once slots were folded. */
+  get #carried(): Pick<ActivePolicy, 'last' | 'attends'> {
+    const { active } = this,
+      folded = this.#memory.caches.layers.some((layer) => termOf(active, layer));
+    return { ...(active.last && { last: active.last }), ...(folded && { attends: active.attends! }) };
   }
 
   /**

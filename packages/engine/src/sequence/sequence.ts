@@ -166,7 +166,7 @@ export class Sequence {
     expectRoom(caches, 1, 'generation');
     stats.counts.steps++;
     const eventFollows = every !== undefined && evicts(this.active) && (progress.decoded + 1) % every === 0;
-    if (eventFollows) this.#schedule.active = atLength(this.active, progress.length + 1, caches.context);
+    if (eventFollows) this.#schedule.active = atLength(this.active, progress.length + 1, caches);
     const committed = eventFollows ? undefined : this.#speculation?.commit(token);
     if (!committed) this.#speculation?.rollback();
     this.#outputs.replace(

@@ -135,7 +135,7 @@ export const fit = onCompact(
       from: oneOf(
         ['window', 'future', 'repeat'],
         'window',
-        "Which ones: the last ones, these at the answer's positions, or some while the model repeats the context.",
+        "Which ones: the last ones, the same at the answer's positions, or some while the model repeats the context.",
       ),
       ridge: number(0.1, 'What a change costs, in mean squared weights of the queries.', { above: 0 }),
       bound: number(3, 'Largest bias that an event gives or takes, in nats.', { least: 0, most: 20 }),

@@ -1,11 +1,10 @@
 import { biases, keys, onAttend, onEvict, state, values } from '@kv/core';
 import type { Ops, Tensor } from '@kv/core';
 
-const head = { kind: 'sequence', rows: 'kv' } as const;
 /** What is kept of a head's slots that left: how many, and their mean key and value, `[G, 1]` and `[G, d]`. */
-const count = state('count', head),
-  key = state('key', { ...head, width: 0, perChannel: 1 }),
-  value = state('value', { ...head, width: 0, perChannel: 1 });
+const count = { ...state('count', { kind: 'sequence', rows: 'kv' }), id: 'state.__camel__.count' },
+  key = { ...state('key', { kind: 'sequence', rows: 'kv', width: 0, perChannel: 1 }), id: 'state.__camel__.key' },
+  value = { ...state('value', { kind: 'sequence', rows: 'kv', width: 0, perChannel: 1 }), id: 'state.__camel__.value' };
 
 /** Logits of x `[r, 1]`, capped where the model caps them: cap tanh(x / cap). */
 const capped = (ops: Ops, x: Tensor, cap: number | undefined): Tensor =>

@@ -11,11 +11,13 @@ export function oracle(
   queries: readonly (readonly number[])[],
   keys: readonly (readonly number[])[],
   kept: readonly number[],
+  cap = Infinity,
 ): number {
   const of = (): ReturnType<typeof ndarray<Float64Array>> => ndarray(new Float64Array(queries.length));
   const [all, held] = [of(), of()];
   queries.forEach((q, i) => {
-    const logits = keys.map((k) => dot(q, k) / Math.sqrt(q.length));
+    const plain = keys.map((k) => dot(q, k) / Math.sqrt(q.length));
+    const logits = plain.map((x) => (cap === Infinity ? x : cap * Math.tanh(x / cap)));
     const e = logits.map((x) => Math.exp(x - Math.max(...logits)));
     all.set(i, e.reduce((a, b) => a + b, 0));
     held.set(i, kept.reduce((sum, slot) => sum + e[slot]!, 0));

@@ -14,14 +14,15 @@ const vectors = (most: number) => fc.array(fc.tuple(numbers, numbers), { minLeng
 
 test('agrees with the float64 oracle', () => {
   fc.assert(
-    fc.property(vectors(3), vectors(9), fc.nat(8), (queries, keys, more) => {
+    fc.property(vectors(3), vectors(9), fc.nat(8), fc.constantFrom(undefined, 0.5), (queries, keys, more, softcap) => {
       const budget = 1 + (more % keys.length),
         scores = keys.map((_, slot) => -slot); // the first ones stay
       const { kept, biases } = apply(compose(best(), __camel__({ queries: queries.length })), {
         ...{ scores: [scores], queries: [queries], keys: [keys], budget },
-        at: { length: keys.length + queries.length }, // the queries come after the slots
+        // the queries come after the slots
+        at: { length: keys.length + queries.length, ...(softcap !== undefined && { softcap }) },
       });
-      const want = oracle(queries, keys, kept[0]!);
+      const want = oracle(queries, keys, kept[0]!, softcap);
       for (const slot of kept[0]!) expect(biases!.data[slot]).toBeCloseTo(want, 4);
     }),
   );
