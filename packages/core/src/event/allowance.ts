@@ -74,16 +74,17 @@ export function expectBudget(
   const slots = slotsOf(budget, 1, sizes, at);
   expectProtected(policy, slots, at);
   if (!policy.evicts || policy.raises || policy.least(Infinity, slots) <= slots) return;
-  const { said, each } =
-    'bytes' in parsed && sizes
-      ? {
-          said: `${slots} slots, which ${budgetText(budget)} hold,`,
-          each: `; a slot is ${sizes.bytesPerSlot} bytes in ${sizes.form}`,
-        }
-      : { said: `${slots} slots`, each: '' };
+  const of = counted(slots, 'slot'),
+    { said, each } =
+      'bytes' in parsed && sizes
+        ? {
+            said: `${of}, which ${budgetText(budget)} hold,`,
+            each: `; a slot is ${sizes.bytesPerSlot} bytes in ${sizes.form}${sizes.fixedBytes ? `, and the policy holds ${sizes.fixedBytes} more` : ''}`,
+          }
+        : { said: of, each: '' };
   throw new KvError(
     at,
-    `${said} are fewer than '${policy.methodName}' forces in every head: ${policy.budgetHint(Number.MAX_SAFE_INTEGER, slots)}${each}`,
+    `${said} ${slots === 1 ? 'is' : 'are'} fewer than '${policy.methodName}' forces in every head: ${policy.budgetHint(Number.MAX_SAFE_INTEGER, slots)}${each}`,
   );
 }
 

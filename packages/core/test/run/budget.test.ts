@@ -60,7 +60,7 @@ describe('a budget in bytes', () => {
         const run = (): unknown => allowanceOf(forcing(forced), budget, 1000, { sizes: slot });
         if (forced > slots)
           expect(run).toThrow(
-            `budget: ${slots} slots, which ${budgetText(budget)} hold, are fewer than 'window ∘ topK' forces in every head: window forces ${forced}; a slot is ${slot.bytesPerSlot} bytes in ${slot.form}`,
+            `budget: ${slots} slot${slots === 1 ? '' : 's'}, which ${budgetText(budget)} hold, ${slots === 1 ? 'is' : 'are'} fewer than 'window ∘ topK' forces in every head: window forces ${forced}; a slot is ${slot.bytesPerSlot} bytes in ${slot.form}`,
           );
         else expect(run()).toEqual({ slots, ...budget });
       }),
