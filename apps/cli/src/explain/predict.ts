@@ -117,7 +117,7 @@ export async function predict(
       ({ id, cost, provide }) => cost === 'pass' && !provide && id !== 'attention.accumulated',
     ).length,
     statistics = sumOf(held.map((n, l) => n * (keptSums(policy.needs, heads[l]) + heads[l].queryHeads * passing)));
-  /** Multiply-adds of so many tokens after `before` others. */
+  /** Returns the multiply-adds of some tokens after `before` others. */
   const reading = (tokens: number, before = 0): number =>
     tokens * perToken(model) + width * tokens * (2 * before + tokens + 1);
   const prefill = reading(length);

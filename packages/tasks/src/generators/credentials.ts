@@ -23,13 +23,13 @@ export function hide(
   const from = draw.below(sentences.length),
     { context, question } = fit(what, encode, { tokens, maxNewTokens: asked.maxNewTokens }, (size) => {
       const prose = Array.from({ length: size }, (_, i) => sentences[(from + i) % sentences.length]);
-      return { context: placed(prose, statements), question: asked.question };
+      return { context: atDepths(prose, statements), question: asked.question };
     });
   return { grader: 'any', ...asked, context, question };
 }
 
 /** Puts each statement at the sentence boundary nearest to its share of the prose. */
-export function placed(prose: readonly string[], statements: readonly Hidden[]): string {
+export function atDepths(prose: readonly string[], statements: readonly Hidden[]): string {
   let length = 0;
   const ends = [0, ...prose.map((sentence) => (length += sentence.length + 1))];
   const slots = ends.map((): string[] => []);

@@ -2,7 +2,7 @@ import { fit } from '../fit.ts';
 import type { Material, NewProblem } from '../material.ts';
 import type { Random } from '../random.ts';
 import { code } from '../values.ts';
-import { placed } from './credentials.ts';
+import { atDepths } from './credentials.ts';
 
 /** What a document says, and how it is asked for. */
 interface Said {
@@ -21,7 +21,7 @@ function oneOf(what: string, { encode, sentences, tokens, draw, part }: Material
     longest = questions[lengths.indexOf(Math.max(...lengths))],
     from = draw.below(sentences.length),
     { context } = fit(what, encode, { tokens, maxNewTokens }, (size) => ({
-      context: placed(
+      context: atDepths(
         Array.from({ length: size }, (_, i) => sentences[(from + i) % sentences.length]),
         said,
       ),
