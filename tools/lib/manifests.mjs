@@ -17,8 +17,8 @@ export function packageFolders() {
   ].filter((folder) => existsSync(join(folder, 'package.json')));
 }
 
-/** Tells whether a path is in the temporary package that tools/test/new.test.ts makes while other tests run. */
-export const onTrial = (path) => /\/zz-trial(?:\/|$)/.test(path);
+/** Tells whether a path is in a temporary package that tools/test/new.test.ts makes while other tests run. */
+export const onTrial = (path) => /\/zz-trial-[a-z]+(?:\/|$)/.test(path);
 
 /** Returns every package that is not private, with its folder and manifest. */
 export const published = () =>

@@ -9,7 +9,7 @@ import { root, run } from '../lib/process.mjs';
 import { examples, runExample } from '../lib/readme.mjs';
 
 /** Folds and refits lie among transforms, so each family has a name of its own. */
-const nameOf = (family: string): string => `zz-${family}`;
+const nameOf = (family: string): string => `zz-trial-${family}`;
 const folders = families.map((family: string) => join('packages', familyFolder(family), nameOf(family)));
 const cleanUp = (): void => {
   for (const folder of folders) rmSync(join(root, folder), { recursive: true, force: true });
@@ -66,7 +66,7 @@ test('new pieces build, and kv lists them', async () => {
   }
   const { output } = await run('node', ['apps/cli/dist/bin.js', 'pieces', '--json']);
   const listed = (JSON.parse(output) as readonly { readonly package: string }[]).map((entry) => entry.package);
-  expect(listed.filter((from) => from.includes('-zz-')).sort()).toEqual(
+  expect(listed.filter((from) => from.includes('-zz-trial-')).sort()).toEqual(
     families.map((family: string) => `@kv/${familyFolder(family)}-${nameOf(family)}@0.0.0`).sort(),
   );
 });
@@ -75,11 +75,11 @@ test('a new scorer stands before what needs weights', async () => {
   const code = `
 import { compose } from '@kv/core';
 import { caote } from '@kv/scorers-caote';
-import { zzScorers } from '@kv/scorers-zz-scorers';
+import { zzTrialScorers } from '@kv/scorers-zz-trial-scorers';
 import { topK } from '@kv/selectors-top-k';
-console.log(String(compose(zzScorers(), caote(), topK())));
+console.log(String(compose(zzTrialScorers(), caote(), topK())));
 `;
-  expect(await runExample('packages/scorers/zz-scorers', code)).toBe('zzScorers ∘ caote ∘ topK\n');
+  expect(await runExample('packages/scorers/zz-trial-scorers', code)).toBe('zzTrialScorers ∘ caote ∘ topK\n');
 });
 
 test('the workspace with its new pieces keeps its direction: core <- pieces <- policies <- apps', async () => {
@@ -107,7 +107,12 @@ test.each([
     /^the name must be lower-case words joined by '-', got "MyScorer"$/,
   ],
   ['a missing name', 'scorers', undefined, /^the name must be .*, got undefined$/],
-  ['a name that is taken', 'scorers', 'zz-scorers', /^packages\/scorers\/zz-scorers must be free, but it exists$/],
+  [
+    'a name that is taken',
+    'scorers',
+    'zz-trial-scorers',
+    /^packages\/scorers\/zz-trial-scorers must be free, but it exists$/,
+  ],
 ])('%s is one sentence', (_, family, piece, sentence) => {
   expect(() => createPiece(family, piece)).toThrow(sentence);
 });
