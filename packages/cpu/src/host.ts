@@ -31,9 +31,10 @@ export function apply<const P extends AnyPiece>(piece: P, inputs: Inputs): Apply
  * @throws KvError for a piece without such a hook, and for inputs that are missing or do not fit
  */
 export function attend(piece: Piece, inputs: Inputs): AttendResult {
-  const [masses, values] = recordAttend(piece, inputs, cpu.ops)
-    .map(readCpu)
-    .map(({ data, shape }) => ({ data, shape }));
+  const [masses, values] = recordAttend(piece, inputs, cpu.ops).map((tensor) => {
+    const { data, shape } = readCpu(tensor);
+    return { data, shape };
+  });
   return { masses, values };
 }
 

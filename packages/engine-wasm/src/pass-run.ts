@@ -147,7 +147,7 @@ export class PassRun {
         last = some === left,
         started = performance.now();
       // a block's rows are recorded by who gives them
-      if (compiled.layout.rows === 1)
+      if (this.#hooks.hosted && compiled.layout.rows === 1)
         await this.record(l, this.#row(compiled, compiled.rows[l], this.#decoder.config.hidden).slice());
       await this.#call(compiled, l, l + some, at, m, last ? end : undefined);
       this.#pace[kind] = (performance.now() - started) / some;

@@ -259,7 +259,7 @@ export function* recordEvent(
   policy: CompiledPolicy,
   layers: readonly EventLayer[],
   ops: Ops,
-  attends: AttendHook | undefined = policy.hooks('attend')[0],
+  attends?: AttendHook,
 ): PacedSteps<EventRecord> {
   const drafts = yield* pacedEvent(policy, layers, ops);
   return yield* recordHooks(policy, layers, drafts, ops, attends);

@@ -13,8 +13,8 @@ import { compile, planBudgets } from '../event/run.ts';
 import { recordHooks, runAttend } from '../event/hook-boundary.ts';
 import { decisionsOf, toRead } from '../event/read-decisions.ts';
 import type { CompiledPolicy } from '../event/run.ts';
-import { emptyDraft, runSteps } from '../event/steps.ts';
-import type { EventLayer, PacedSteps } from '../event/steps.ts';
+import { emptyDraft, finish, runSteps } from '../event/steps.ts';
+import type { EventLayer } from '../event/steps.ts';
 import { signalKey } from '../piece/signals.ts';
 import type { AnySignal, Tokens } from '../piece/signals.ts';
 import { isState } from '../piece/state.ts';
@@ -127,7 +127,7 @@ function record(piece: Piece, inputs: Inputs, ops: Ops): Recorded {
     start = startOf(piece, layer, arrays.get('scores'), ops),
     [ran] = runSteps(compiled.steps, [layer], ops, [start]);
   if (!ran.kept) return { layer, compiled, notes: plan.notes, draft: ran, replaced: {} };
-  const hooked = finished(recordHooks(compiled, [layer], [ran], ops)),
+  const hooked = finish(recordHooks(compiled, [layer], [ran], ops)),
     [draft] = hooked.drafts;
   if ('error' in hooked) throw hooked.error;
   const replaced: Replacement = Object.assign({}, ...hooked.made[0].map(({ checks: _, ...made }) => made));
@@ -216,14 +216,6 @@ function placeOf(
     );
   };
   return { at, arrays, read };
-}
-
-/** Runs recorded steps to their end. */
-function finished<T>(steps: PacedSteps<T>): T {
-  for (;;) {
-    const { done, value } = steps.next();
-    if (done) return value;
-  }
 }
 
 /** Returns the draft that a piece starts from, with the caller's scores. */
