@@ -108,10 +108,10 @@ test.each([
   ],
   ['a missing name', 'scorers', undefined, /^the name must be .*, got undefined$/],
   [
-    'a name that is taken',
-    'scorers',
-    'zz-trial-scorers',
-    /^packages\/scorers\/zz-trial-scorers must be free, but it exists$/,
+    'the name of another piece',
+    'transforms',
+    'top-k',
+    /^the name must be of no other piece, but packages\/selectors\/top-k has 'topK'$/,
   ],
 ])('%s is one sentence', (_, family, piece, sentence) => {
   expect(() => createPiece(family, piece)).toThrow(sentence);

@@ -70,17 +70,18 @@ describe.runIf(there)('kv worker', () => {
     const own = await startRedis(), // with two workers of one queue
       tasks = [{ task: 'perplexity', tokens: 400, problems: 2 }],
       args = ['eval', sweep('killed.json', { models: ['embedded'], tasks }), '--out', 'killed-out.json'],
-      takes = ['worker', '--queue', own.url, '--model', 'embedded', '--lease', '1', ...ON],
-      [first, second] = [start(takes, cwd), start(takes, cwd)];
-    const eventually = async (seen: () => boolean): Promise<void> => {
-      while (!seen()) await new Promise((resolve) => setTimeout(resolve, 20));
-    };
+      takes = ['worker', '--queue', own.url, '--model', 'embedded', '--lease', '2', ...ON],
+      first = start(takes, cwd);
     const asked = start([...args, '--queue', own.url, ...ON], cwd);
-    // a cell each: whichever is killed dies in the middle of one
+    // the second starts once the first has a cell, which dies in the middle of it
     const active = (): readonly string[] =>
       own.ask('keys', 'kv:*:active').flatMap((key) => own.ask('lrange', key, '0', '-1'));
-    await eventually(() => active().length === 2);
+    while (active().length === 0) {
+      expect([first.child.exitCode, asked.child.exitCode]).toEqual([null, null]);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
     first.child.kill('SIGKILL');
+    const second = start(takes, cwd);
     const [sweepRan, killed] = [await asked.ended, await first.ended];
     second.child.kill('SIGTERM');
     const { code, stderr } = await second.ended;

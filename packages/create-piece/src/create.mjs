@@ -55,4 +55,5 @@ export function createOutside(cwd, name, kind) {
   });
 }
 
-const camel = (name) => name.replace(/-(.)/g, (_, letter) => letter.toUpperCase());
+/** The name of a piece in code and policy texts. */
+export const camel = (name) => name.replace(/-(.)/g, (_, letter) => letter.toUpperCase());

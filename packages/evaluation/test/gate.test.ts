@@ -192,6 +192,11 @@ describe('a gate of the embedded model', () => {
     await expect(fitGate(model, [first], { ...options, longest: 50 })).rejects.toThrow(
       'longest: must be at least shortest, 60, got 50',
     );
+    await expect(fitGate(model, [first], { ...options, tokens: 119 })).rejects.toThrow(
+      'tokens: must be at least 120, a stretch of `shortest` tokens that trains and one that is held out, got 119',
+    );
+    const { tokens } = await fitGate(model, [first], { ...options, longest: 3000, tokens: 125 });
+    expect(tokens.trained + tokens.heldOut).toBeLessThanOrEqual(125);
     await expect(fitGate(model, [first], { shortest: 3000, longest: 3000 })).rejects.toThrow(
       /^shortest: must be at most 20\d\d, as each stretch is read twice, with an instruction of \d+ tokens between, in the model's context of 4096 tokens, got 3000$/,
     );

@@ -18,7 +18,11 @@ export const FIT_GATE = {
   alpha: number(1, 'Weight of the squares of the gate, as in ridge regression; the bias is free.', { above: 0 }),
   shortest: count(750, 'tokens', 'Tokens of the shortest stretch that a text is cut into.', { least: 8 }),
   longest: count(1250, 'tokens', 'Tokens of the longest one: what attention gives a slot depends on the length.'),
-  tokens: count(20_000, 'tokens', 'Tokens that are read of all texts together, evenly spread over them.'),
+  tokens: count(
+    20_000,
+    'tokens',
+    'Most tokens of all texts together, evenly spread over them; each is read three times.',
+  ),
   sinks: whole(4, 'positions', 'First positions of a stretch, which train nothing: attention rests on them.'),
   floor: number(-20, 'The least log importance: the logarithm of 0 is none.'),
 };
@@ -219,11 +223,11 @@ function backendOf(model: HostModel): Backend {
 }
 
 /** Checks the lengths of stretches. @throws KvError where one does not fit the context twice */
-function expectLengths<T extends { readonly shortest: number; readonly longest: number }>(
+function expectLengths<T extends { readonly shortest: number; readonly longest: number; readonly tokens: number }>(
   options: T,
   { config: { maxPositions: positions }, tokenizer }: HostModel,
 ): T {
-  const { shortest, longest } = options,
+  const { shortest, longest, tokens } = options,
     { length: instruction } = repeating({ encode: (text) => tokenizer.encode(text, { special: false }).ids, ids: [] }),
     most = Math.floor((positions - instruction) / 2);
   if (longest < shortest) throw new KvError('longest', `must be at least shortest, ${shortest}, got ${longest}`);
@@ -232,5 +236,10 @@ function expectLengths<T extends { readonly shortest: number; readonly longest: 
       'shortest',
       `must be at most ${most}, as each stretch is read twice, with an instruction of ${instruction} tokens between, in the model's context of ${positions} tokens, got ${shortest}`,
     );
-  return { ...options, longest: Math.min(longest, most) };
+  if (tokens < 2 * shortest)
+    throw new KvError(
+      'tokens',
+      `must be at least ${2 * shortest}, a stretch of \`shortest\` tokens that trains and one that is held out, got ${tokens}`,
+    );
+  return { ...options, longest: Math.min(longest, most, Math.floor(tokens / 2)) };
 }
