@@ -25,13 +25,13 @@ it('chooses, prints answer, picture, table and lines, writes a report and a stat
   const first = await start([...args, '--html', 'x.html', '--state', 's.json'], cwd).ended;
   expect(first, first.stderr).toMatchObject({ code: 0 });
   const { stdout: text } = first;
-  expect(text).toMatch(/^Least is lost by taFast with 25 % of the slots: /);
+  expect(text).toMatch(/^The best policy is taFast with 25 % of the slots: /);
   for (const line of text.split('\n'))
     if (!/^ {2}(kv|await|const) /.test(line)) expect(line.length, line).toBeLessThanOrEqual(80); // lines to copy are whole
   expect(text.match(/^[^#]*\|.*#/m)).not.toBeNull();
   expect(text).toContain('  kv serve --model embedded --policy taFast --budget 25%\n');
   const html = readFileSync(join(cwd, 'x.html'), 'utf8');
-  expect(html).toContain('Least is lost by taFast with 25 % of the slots: ');
+  expect(html).toContain('The best policy is taFast with 25 % of the slots: ');
   expect(html).not.toMatch(/<script|https?:/);
   expect(html).toMatch(/kv choose .*--prompts mine --budget 25% .*--minutes 5 /);
   const again = await start([...args, '--state', 's.json', '--json'], cwd).ended,

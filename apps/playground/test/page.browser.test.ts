@@ -479,7 +479,7 @@ describe.skipIf(noBrowser !== undefined && !strict)('the page', () => {
     await page.click('#choose');
     await ended(page);
     const [, policy = 'none'] =
-      /[Ll]east is lost by (.+) with 25 % of the slots: /.exec((await page.textContent('#chosen')) ?? '') ?? [];
+      /[Tt]he best policy is (.+) with 25 % of the slots: /.exec((await page.textContent('#chosen')) ?? '') ?? [];
     expect(await page.inputValue('#policy-0')).toBe(policy);
     await page.fill('#text', 'Too short.');
     await page.click('#choose');

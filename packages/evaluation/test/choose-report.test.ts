@@ -144,7 +144,7 @@ const confirmed = { mean: 0.1, low: 0.003, high: 0.45, n: 10, clusters: 10 };
 
 test('the answer says what to keep, what is lost on new texts, memory and time', () => {
   expect(choiceSentences(choiceOf({ rows: [row('knorm', { confirmed })] }))).toEqual([
-    'Least is lost by knorm with 25 % of the slots: 10.0 % of answers changed (95 % interval 0.3 to 45.0 %; 10 documents, a screening), on texts that took no part in the choice.',
+    'The best policy is knorm with 25 % of the slots: 10.0 % of answers changed (95 % interval 0.3 to 45.0 %; 10 documents, a screening), on texts that took no part in the choice.',
     'The cache holds 1.0 KiB of 4.0 KiB (25 %) in q8; reading a text and its answer takes 0.50 times as long.',
     'Slots are dropped once the text has been read, before the question about it is asked.',
   ]);
@@ -188,12 +188,23 @@ test('where all lose alike the picture is of the divergence, and a sentence says
   expect(choiceSentences(choiceOf({ rows, goal: { lose: 1 } }))).not.toContain(said);
 });
 
+test('where some lose alike to within one text a sentence says so', () => {
+  const of = (policy: string, mean: number) =>
+      row(policy, { loss: { mean, low: 0, high: 1, n: 4, clusters: 4 }, kl: mean }),
+    said = (...means: number[]): string =>
+      choiceSentences(choiceOf({ rows: means.map((mean, i) => of(`p${i}`, mean)) })).join(' ');
+  expect(said(0.25, 0, 0.5)).toContain(
+    '2 candidates lost alike on the texts that chose, to within one text: the divergence of the next token (KL) decided between them.',
+  );
+  expect(said(0, 0.5, 0.75)).not.toContain('lost alike');
+});
+
 test('before the end it says how many were asked, and that texts that chose show too little loss', () => {
   const { loss, ...unasked } = row('tova');
   expect(loss).toBeDefined();
   const [first] = choiceSentences(choiceOf({ left: 1, rows: [row('knorm'), unasked] }));
   expect(first).toMatch(
-    /^So far, with 1 of 2 candidates asked, least is lost by knorm with 25 % of the slots: .*, measured on the texts that chose it; expect to lose more on others\.$/,
+    /^So far, with 1 of 2 candidates asked, the best policy is knorm with 25 % of the slots: .*, measured on the texts that chose it; expect to lose more on others\.$/,
   );
 });
 

@@ -116,7 +116,9 @@ const meanOf = <T>(some: readonly T[], of: (one: T) => number): number | undefin
 
 /**
  * Puts candidates in the order of the goal, by the prompts that choose: by loss, or, of those that keep a loss, by bytes.
- * Candidates that were asked less than half as often as the others come later, and what was never asked last.
+ * Within a budget, those first that lose at most one document more than the least: a difference of one tells nothing
+ * (its sign is a coin's), so the divergence puts these in order. Candidates that were asked less than half as often as the
+ * others come later, and what was never asked last.
  */
 export function rankCandidates(
   { candidates, split: { choosing }, goal, prompts }: ChoiceFacts,
@@ -136,13 +138,20 @@ export function rankCandidates(
       known: loss < Infinity && counts[candidate] >= most / 2,
     };
   });
-  const kept = ({ known, loss }: Standing): boolean => known && loss <= keeps;
+  const kept = ({ known, loss }: Standing): boolean => known && loss <= keeps,
+    read = choosing.filter((prompt) => results.references[prompt]),
+    one = 'lose' in goal ? 0 : 1 / Math.max(1, new Set(clustersOf(read, prompts)).size),
+    least = Math.min(...standings.filter(({ known }) => known).map(({ loss }) => loss)),
+    alike = ({ known, loss }: Standing): boolean => known && loss <= least + one + 1e-9,
+    // of two infinite ones the difference is no number
+    less = (a: number, b: number): number => (a === b ? 0 : a - b);
   return standings.sort((a, b) => {
     if (a.known !== b.known) return a.known ? -1 : 1;
     if (kept(a) !== kept(b)) return kept(a) ? -1 : 1;
-    const byLoss = a.loss === b.loss ? (a.kl === b.kl ? 0 : a.kl - b.kl) : a.loss - b.loss,
-      byBytes = a.bytes - b.bytes;
-    return kept(a) ? byBytes || byLoss : byLoss || byBytes;
+    if (alike(a) !== alike(b)) return alike(a) ? -1 : 1;
+    const [byLoss, byDivergence, byBytes] = [less(a.loss, b.loss), less(a.kl, b.kl), a.bytes - b.bytes];
+    if (kept(a)) return byBytes || byLoss || byDivergence;
+    return alike(a) ? byDivergence || byLoss || byBytes : byLoss || byDivergence || byBytes;
   });
 }
 

@@ -82,7 +82,8 @@ const FIRST = 4;
 type Text = readonly number[];
 
 /**
- * Chooses a policy for a model and prompts: the least loss within a budget, or the fewest bytes within a loss.
+ * Chooses a policy for a model and prompts: the least loss within a budget, and of those that lose as much to within one
+ * text the least divergence; or the fewest bytes within a loss.
  *
  * Prompts are split once, by document. Those that choose are read in rounds. After each, what is shown to be worse leaves,
  * and where time is short a round takes half of what is left, for as many of the best as that allows (successive halving,

@@ -1,7 +1,7 @@
 import { bytesText, counted } from '@kv/core/shared';
 import { percent } from '../../numbers.ts';
 import type { Choice, ChoiceRow } from '../choice.ts';
-import { isGain, lossText, powerNote } from '../statistics/words.ts';
+import { lossText, powerNote } from '../statistics/words.ts';
 import { lossOf } from './columns.ts';
 
 /** Returns a policy and its budget. */
@@ -49,7 +49,6 @@ export function choiceSentences(choice: Choice): readonly string[] {
 function lead(choice: Choice, row: ChoiceRow): string {
   const { goal, kind, level, chosen } = choice,
     { confirmed, loss } = row,
-    mean = lossOf(row)?.mean ?? 0,
     lost =
       confirmed !== undefined
         ? `${lossText(confirmed, { kind, level })}, on texts that took no part in the choice`
@@ -62,9 +61,7 @@ function lead(choice: Choice, row: ChoiceRow): string {
       ? `no candidate ${'lose' in goal ? `loses at most ${percent(goal.lose, 1)}` : `fits ${goal.budget}`}, so nothing should be dropped. Nearest is ${way}`
       : 'lose' in goal
         ? `use the policy ${way}`
-        : kind === 'answers' && isGain(mean)
-          ? `the best policy is ${way}`
-          : `least is lost by ${way}`;
+        : `the best policy is ${way}`;
   return sentence(`${soFar(choice)}${said}: ${lost}.`);
 }
 
@@ -116,9 +113,16 @@ function power({ goal, kind, level, chosen }: Choice, { confirmed }: ChoiceRow):
 
 /** Says what decided where losses did not: what keeps a loss is put in order by bytes. */
 function alike({ rows, goal, chosen }: Choice): readonly string[] {
-  const losses = rows.flatMap(({ loss }) => (loss ? [loss.mean] : []));
-  if (losses.length < 2 || new Set(losses).size > 1 || ('lose' in goal && chosen !== undefined)) return [];
-  return ['All candidates lost alike on the texts that chose: the divergence of the next token (KL) decided.'];
+  const losses = rows.flatMap(({ loss }) => (loss ? [loss] : [])),
+    means = losses.map(({ mean }) => mean),
+    decided = 'the divergence of the next token (KL) decided';
+  if (losses.length < 2 || ('lose' in goal && chosen !== undefined)) return [];
+  if (new Set(means).size === 1) return [`All candidates lost alike on the texts that chose: ${decided}.`];
+  const within = Math.min(...means) + 1 / Math.max(...losses.map(({ clusters }) => clusters)) + 1e-9,
+    alike = means.filter((mean) => mean <= within).length;
+  return 'lose' in goal || alike < 2
+    ? []
+    : [`${alike} candidates lost alike on the texts that chose, to within one text: ${decided} between them.`];
 }
 
 function ties({ goal, chosen, tied, rows }: Choice): readonly string[] {
