@@ -1,11 +1,12 @@
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { loadModel } from '@kv/models';
 import { generateProblems } from '@kv/tasks';
 import { expect, it } from 'vitest';
-import { cellExperiment, here, readProtocol, readSweep, runExperiment, sweepTasks } from '../src/index.ts';
+import { cellExperiment, here, readProtocol, readSweep, runExperiment } from '../src/index.ts';
 import { cellsOf } from '../src/cells/experiment.ts';
+import { folder as temporary } from './folder.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url)),
   folder = `${root}packages/model-reasoner`;
@@ -55,14 +56,27 @@ it("has its card's figures from the committed sweep", () => {
   }
 });
 
-it('has its chains as a plan of kv protocol, with the problems that a sweep makes', async () => {
-  const study = join(root, 'studies/chains'),
-    { plan, problems, dev, confirm } = readProtocol(join(study, 'alpha.json'), 'alpha.json'),
-    { tokenizer } = await loadModel(folder),
-    sweep = join(study, 'confirm.json'),
-    made = await sweepTasks(readSweep(sweep, 's'), sweep, tokenizer.encode);
-  expect([dev.length, confirm.length]).toEqual([201, 299]);
-  expect(problems).toEqual(Object.values(made)[0]);
-  const policies = [plan.base, ...plan.lambdas.map((lambda) => plan.candidate.replaceAll('{lambda}', String(lambda)))];
-  for (const policy of policies) expect(readSweep(sweep, 's').policies).toContain(policy);
-});
+it.each(['alpha', 'alpha-snapkv', 'alpha-triattention'])(
+  'has its chains as a plan of kv protocol, %s',
+  async (name) => {
+    const study = join(root, 'studies/chains'),
+      { encode } = (await loadModel(folder)).tokenizer,
+      [into, text] = [temporary(), readFileSync(join(study, `${name}.json`), 'utf8')],
+      { tasks } = JSON.parse(text) as { tasks: string },
+      seed = Number(/^problems-(\d)\.jsonl$/.exec(tasks)?.[1]),
+      problems = generateProblems('chain', { encode, sentences: [], tokens: 384, problems: 500, seed });
+    writeFileSync(join(into, 'plan.json'), text);
+    writeFileSync(join(into, tasks), problems.map((problem) => JSON.stringify(problem)).join('\n'));
+    const { plan, dev, confirm } = readProtocol(join(into, 'plan.json'), 'plan.json');
+    expect(dev.length + confirm.length).toBe(500);
+    expect(dev.length).toBeGreaterThanOrEqual(200);
+    const policies = [
+      plan.base,
+      ...plan.lambdas.map((lambda) => plan.candidate.replaceAll('{lambda}', String(lambda))),
+    ];
+    if (name === 'alpha')
+      for (const policy of policies) expect(readSweep(join(study, 'confirm.json'), 's').policies).toContain(policy);
+    // a weight of 0 is the base
+    expect(plan.candidate.replaceAll('{lambda}', '0')).toBe(plan.base);
+  },
+);
