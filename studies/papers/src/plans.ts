@@ -6,9 +6,10 @@ import type { Kind, Plan } from './types.ts';
  * `1`: every row of the papers. `2`: pieces that came after it, on the embedded model. `3`: any checkpoint. `4`: tables
  * that papers.md leaves out, and what the review of the first three asked for. `5`: rows of the fourth that found too
  * little text, for a longer one, and likely causes of what did not hold. `6`, a checkpoint, and `7`, the embedded model:
- * claims that were asked unfairly, asked again with lengths scaled to the context.
+ * claims that were asked unfairly, asked again with lengths scaled to the context. `8`: the embedded model, facts that no
+ * protected position holds.
  */
-export const planNames = ['1', '2', '3', '4', '5', '6', '7'] as const;
+export const planNames = ['1', '2', '3', '4', '5', '6', '7', '8'] as const;
 export type PlanName = (typeof planNames)[number];
 
 /** Folder of the plans, relative to this file or to the bundle, `dist/bin.js` of the studies. */

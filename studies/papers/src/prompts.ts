@@ -98,7 +98,7 @@ function hidden(
 }
 
 function association(
-  { tokens, density, framed, asking }: Extract<Task, { kind: 'association' }>,
+  { tokens, density, framed, depth = 0, asking }: Extract<Task, { kind: 'association' }>,
   { encode, embedded }: Source,
   draw: Random,
 ): Prompt {
@@ -112,8 +112,8 @@ function association(
   const { document, ids } = placed(
     [
       ...(framed ? [{ text: FRAMING, depth: 0 }] : []),
-      { text: fact, depth: 0 },
-      ...mentions.map((text, i) => ({ text, depth: (i + 1) / (mentions.length + 1) })),
+      { text: fact, depth },
+      ...mentions.map((text, i) => ({ text, depth: depth + ((1 - depth) * (i + 1)) / (mentions.length + 1) })),
     ],
     FILLER,
     tokens,

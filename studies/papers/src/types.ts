@@ -25,14 +25,16 @@ export type Task =
       readonly asking?: Asking;
     }
   /**
-   * A fact at the start, after a framing sentence if `framed`, mentions of its topic evenly spaced through filler, the
-   * question at the end.
+   * A fact at a depth, after a framing sentence at the start if `framed`, mentions of its topic evenly spaced through the
+   * filler after it, the question at the end.
    */
   | {
       readonly kind: 'association';
       readonly tokens: number;
       readonly density: 'high' | 'low';
       readonly framed?: true;
+      /** @defaultValue 0, the start */
+      readonly depth?: number;
       readonly asking?: Asking;
     }
   /**
