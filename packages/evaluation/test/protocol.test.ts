@@ -395,6 +395,15 @@ describe('a plan', () => {
     const probed = await probe(protocol, protocol.dev, bed(kept, tuned), ledger);
     expect(new Set(tuned)).toEqual(new Set(protocol.dev));
     expect(plan.lambdas).toContain(probed.lambda);
+    expect(probed.cells.map(({ atZero }) => atZero)).toEqual(probed.cells.map(() => ({ differ: 0, of: 3 })));
+    const unlike = written({ candidate: 'streaming ∘ diversity(lambda={lambda},scale=deviations)' }),
+      none = written({ candidate: 'snapkv(window=8) ∘ diversity(lambda=1{lambda},scale=deviations)', base: 'tova' });
+    for (const other of [unlike, none])
+      for (const { atZero } of (await probe(other, other.dev, bed(folder()), openLedger(folder(), other))).cells)
+        expect(atZero!.differ).toBeGreaterThan(0);
+    const positive = written({ candidate: 'snapkv(window={lambda})', lambdas: [4] });
+    for (const { atZero } of (await probe(positive, positive.dev, bed(folder()), openLedger(folder(), positive))).cells)
+      expect(atZero).toBeUndefined(); // no window has 0 queries
     for (const { base, arms } of probed.cells)
       for (const { matched, meanSlots } of arms) expect(Math.abs(meanSlots / base.meanSlots - 1) <= 0.01).toBe(matched);
     const confirmed = await confirm(protocol, bed(kept, held), ledger);

@@ -39,6 +39,8 @@ export interface ProbeOutcome extends WeightChoice {
     readonly budget: number;
     readonly base: ArmSummary;
     readonly arms: readonly ProbeSummary[];
+    /** Of the first few problems, those that the candidate at weight 0 answers otherwise than the base; absent where it has no weight 0. */
+    readonly atZero?: { readonly differ: number; readonly of: number };
   }[];
 }
 

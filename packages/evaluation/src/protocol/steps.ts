@@ -32,6 +32,9 @@ export interface ModelRunner extends Pick<PolicyNaming, 'names'> {
   readonly run: (model: string, cells: readonly Cell[]) => Promise<readonly CellResult[]>;
 }
 
+/** Problems on which the candidate at weight 0 is compared with the base. */
+const AT_ZERO = 3;
+
 /** Returns the models of a plan with their weights. @throws KvError for one model under two names */
 async function modelsOf({ plan }: LoadedPlan, { identity }: ModelRunner, step: string): Promise<readonly PlanModel[]> {
   const models: PlanModel[] = [];
@@ -69,15 +72,30 @@ export async function probe(
     );
   const models = await modelsOf(protocol, bed, 'probe'),
     problems = ids.map((id) => ({ task: TASK, id })),
-    answers = async (model: string, policy: string, budget: number): Promise<readonly CellResult[]> =>
+    answers = async (model: string, policy: string, budget: number, some = problems): Promise<readonly CellResult[]> =>
       run(
         model,
-        await cellsOf([{ policy, budgets: [budget], cache: plan.cache }], problems, plan.seeds.slice(0, 1), names),
+        await cellsOf([{ policy, budgets: [budget], cache: plan.cache }], some, plan.seeds.slice(0, 1), names),
       );
+  /** Compares the candidate at weight 0 with the base; undefined where 0 is no weight of it. */
+  const zero = async (
+    model: string,
+    budget: number,
+    base: readonly CellResult[],
+  ): Promise<{ readonly differ: number; readonly of: number } | undefined> => {
+    const some = problems.slice(0, AT_ZERO),
+      found = await answers(model, candidateAt(plan, 0), budget, some).catch((error: unknown) => {
+        if (KvError.is(error)) return undefined;
+        throw error;
+      });
+    return found && { differ: found.filter(({ answer }, i) => answer !== base[i].answer).length, of: some.length };
+  };
   const cells: ProbeOutcome['cells'][number][] = [];
   for (const { name: model } of plan.models)
     for (const budget of plan.budgets) {
-      const base = armSummary(await answers(model, plan.base, budget)),
+      const answered = await answers(model, plan.base, budget),
+        base = armSummary(answered),
+        atZero = await zero(model, budget, answered),
         arms: ProbeSummary[] = [];
       for (const lambda of plan.lambdas) {
         const policy = candidateAt(plan, lambda),
@@ -92,7 +110,7 @@ export async function probe(
           ...summary,
         });
       }
-      cells.push({ model, budget, base, arms });
+      cells.push({ model, budget, base, arms, ...(atZero && { atZero }) });
     }
   const gains = plan.lambdas.map((lambda, i) => ({
       lambda,
