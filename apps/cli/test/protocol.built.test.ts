@@ -92,6 +92,9 @@ describe.runIf(turn.includes('one machine'))('kv protocol on one machine', () =>
       'lambda: 2 (all weights tie: of mean gains within half a point of the best the smallest weight is taken)',
     );
     expect(probed.stdout).toContain(`screening, n = ${dev.length} (ids to choose on give no verdict)\ntiny: weights `);
+    expect(probed.stdout).toMatch(
+      /\nat lambda 0 the candidate is not the base: on tiny with 24 slots it answers \d of \d problems otherwise, so that more than lambda is compared\n/,
+    );
     expect(probed.stderr.split(note)).toHaveLength(2);
     const confirmed = await step('confirm');
     expect(confirmed.stdout).toContain(screening(held.length));
