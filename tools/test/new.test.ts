@@ -106,6 +106,8 @@ test.each([
     'MyScorer',
     /^the name must be lower-case words joined by '-', got "MyScorer"$/,
   ],
+  ['a word of JavaScript', 'scorers', 'class', /^the name must be one that code can give a piece, got "class", and /],
+  ['a name that the template imports', 'scorers', 'values', /^the name must be one that .*, got "values", and /],
   ['a missing name', 'scorers', undefined, /^the name must be .*, got undefined$/],
   [
     'the name of another piece',

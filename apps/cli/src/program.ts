@@ -104,7 +104,7 @@ export async function createProgram(
   )
     .addHelpText('after', EXIT_HELP)
     .hook('preAction', (_, command) => {
-      onFlags(command.opts<Flags>());
+      onFlags(command.optsWithGlobals<Flags>()); // of a step's group too
     });
   for (const create of await Promise.all(named.map((name) => commands[name]())))
     program.addCommand(

@@ -85,6 +85,7 @@ describe.runIf(turn.includes('one machine'))('kv protocol on one machine', () =>
       { confirm: held, dev } = splitIds(IDS),
       step = (name: string): Promise<Ran> =>
         start(['protocol', name, 'plan.json', ...(name === 'branch' ? [] : ON)], cwd).ended,
+      quiet = (...args: readonly string[]): Promise<Ran> => start(['protocol', ...args, ...ON], planned()).ended,
       screening = (n: number): string => `screening, n = ${n} (a verdict takes 200)`,
       note = '2 seeds at temperature 0 repeat one answer';
     const probed = await step('probe');
@@ -96,6 +97,11 @@ describe.runIf(turn.includes('one machine'))('kv protocol on one machine', () =>
       /\nat lambda 0 the candidate is not the base: on tiny with 24 slots it answers \d of \d problems otherwise, so that more than lambda is compared\n/,
     );
     expect(probed.stderr.split(note)).toHaveLength(2);
+    for (const args of [
+      ['-q', 'probe', 'plan.json'],
+      ['probe', '-q', 'plan.json'],
+    ])
+      expect((await quiet(...args)).stderr).toBe('');
     const confirmed = await step('confirm');
     expect(confirmed.stdout).toContain(screening(held.length));
     expect(confirmed.stdout).toContain('that of the sign-flip test');

@@ -1,4 +1,4 @@
-import { readdirSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { isWord, makeFolder, nameOf, versionsOf } from './template.mjs';
 
@@ -27,6 +27,7 @@ export function createInside(root, family, name) {
   if (!isWord(name ?? ''))
     throw new Error(`the name must be lower-case words joined by '-', got ${JSON.stringify(name)}`);
   const folder = familyFolder(family);
+  expectFree(name, family, camel(name));
   return makeFolder(root, join('packages', folder, name), sources('common', 'inside', family), {
     package: `@kv/${folder}-${name}`,
     name,
@@ -44,15 +45,41 @@ export function createInside(root, family, name) {
  */
 export function createOutside(cwd, name, kind) {
   if (!kinds.includes(kind)) throw new Error(`--kind must be one of ${kinds.join(', ')}, got ${JSON.stringify(kind)}`);
-  const { scope, word } = nameOf(name);
+  const { scope, word } = nameOf(name),
+    // what a policy text calls it: without the prefix that packages have
+    called = camel(word.replace(/^kv-(?=[a-z])/, ''));
+  expectFree(name, kind, called);
   return makeFolder(cwd, word, sources('common', 'outside', kind), {
     package: `${scope}${word}`,
     name: word,
-    // what a policy text calls it: without the prefix that packages have
-    camel: camel(word.replace(/^kv-(?=[a-z])/, '')),
+    camel: called,
     year: String(new Date().getFullYear()),
     ...versionsOf(here, 'npm create @kv/piece NAME'),
   });
+}
+
+/** @throws {Error} if no module can declare this: a word of JavaScript, or what the templates of a kind import */
+function expectFree(name, kind, called) {
+  const files = [join(templates, 'common'), join(templates, kind)].flatMap((from) =>
+      readdirSync(from, { recursive: true, withFileTypes: true }).filter((one) => /\.(?:ts|mjs)$/.test(one.name)),
+    ),
+    imported = files.flatMap(({ parentPath, path, name: file }) =>
+      [...readFileSync(join(parentPath ?? path, file), 'utf8').matchAll(/^import (?:type )?\{([^}]*)\}/gm)].flatMap(
+        ([, names]) => names.split(',').map((one) => one.trim().split(' ').at(-1)),
+      ),
+    );
+  if (!isIdentifier(called) || imported.includes(called))
+    throw new Error(
+      `the name must be one that code can give a piece, got ${JSON.stringify(name)}, and '${called}' is a word of JavaScript or of what pieces import`,
+    );
+}
+function isIdentifier(called) {
+  try {
+    new Function(`'use strict'; const ${called} = 0;`);
+    return called !== 'await';
+  } catch {
+    return false;
+  }
 }
 
 /** The name of a piece in code and policy texts. */

@@ -31,6 +31,14 @@ test('candidates are policies that run, each once, and their caches have at most
   }
 });
 
+test('a budget that holds the full cache is refused in a sentence', async () => {
+  for (const budget of ['100%', ids.length, 2 * ids.length, '64MiB'] as const)
+    await expect(candidates([budget])).rejects.toThrow(
+      `budget: expected less than the full cache, got ${budget}, which holds all ${ids.length} tokens of the longest prompt in ${form}: nothing need be dropped`,
+    );
+  await expect(candidates([ids.length - 1])).resolves.toMatchObject({ left: expect.anything() });
+});
+
 test('equal shares are equal memory: what stores slots in fewer bytes keeps more of them', async () => {
   const { candidates: all } = await candidates(['25%']),
     [coarse, moved] = [/levels/, /finch|Rerotated/].map((of) => all.filter((one) => of.test(one.policy)));

@@ -98,6 +98,19 @@ test.each(POLICIES)('the lines give %s to a shell and to JavaScript as it is', a
   expect(called).toEqual([name, { prompt: 'p', policy, budget: '25%' }]);
 });
 
+test('bytes are given with the form that they were counted in', () => {
+  const at = (
+    budget: Choice['rows'][number]['budget'],
+    question: 'inside' | 'after',
+  ): readonly (string | undefined)[] =>
+    useLines({ ...usable({ policy: 'streaming', budget }, question), form: 'q8' }, 'm').map(({ line }) => line);
+  expect(at('64MiB', 'inside')[0]).toMatch(/ --budget 64MiB --cache q8$/);
+  expect(at('64MiB', 'inside')[1]).toContain("loadModel('m', { cache: 'q8' })");
+  expect(at('25% of f16', 'after')[0]).toMatch(/ --budget '25% of f16' --cache q8$/);
+  expect(at('25% of f16', 'after')[2]).toContain("loadModel('m', { cache: 'q8' })");
+  for (const line of [...at('25%', 'inside'), ...at(64, 'after')]) expect(line).not.toContain('cache');
+});
+
 test('bytes are slots to engines that count no bytes, and what they cannot run is a reason', () => {
   const [, , transformers, llama] = useLines(usable({ policy: 'streaming', budget: '64MiB' }, 'inside'), 'm');
   expect([transformers?.line, llama?.line]).toEqual([

@@ -97,6 +97,9 @@ describe('perplexity', () => {
       steps = await runCell({ model }, problem, { every: 2 ** 20 }, cell);
     expect(Number(blocks.answer)).toBeCloseTo(Number(steps.answer), 5);
     expect(blocks.slots).toEqual(steps.slots);
+    // bytes are those of the slots along the text, not of its end
+    expect(Math.abs(blocks.bytes.mean / steps.bytes.mean - 1)).toBeLessThan(0.05);
+    expect(blocks.bytes.mean).toBeLessThan(0.95 * blocks.bytes.peak);
   });
   it('is a number, of which the score is one over the exponential', () => {
     const graded = (answer: string): ReturnType<typeof grade> => grade(answer, { grader: 'perplexity', answers: [''] });

@@ -1,5 +1,6 @@
 import { linearBudgets } from '@kv/allocators-pyramidal';
 import { cadence, compose, id, keys, queries, scorer } from '@kv/core';
+import type { Policy } from '@kv/core';
 import { h2o, meanAttention, snapkv, streaming } from '@kv/scorers-attention';
 import { caote } from '@kv/scorers-caote';
 import { knorm } from '@kv/scorers-knorm';
@@ -29,6 +30,17 @@ describe('generate', () => {
     expect(sizes.reduce((a, b) => a + b)).toBe(4 * 128);
     expect(sizes).toEqual([...sizes].sort((a, b) => b - a));
     expect(sizes[0]).toBeGreaterThan(sizes[3]);
+  });
+  test('refuses a budget that nothing keeps', async () => {
+    await expect(generate(model, { ids, budget: 8 })).rejects.toThrow(
+      "policy: expected the policy that keeps a budget of 8, such as 'outstandingSentences', got none",
+    );
+    for (const policy of [snapkv(), compose(snapkv(), caote())] as unknown[] as Policy[]) // types refuse them
+      await expect(generate(model, { ids, policy, budget: '25%' })).rejects.toThrow(
+        `policy: '${policy.label}' scores and chooses no slots, so a budget of 25% would drop nothing: compose it with a selector such as topK()`,
+      );
+    for (const policy of ['full', 'snapkv'])
+      expect((await generate(model, { ids, policy, budget: 64, maxNewTokens: 1 })).tokens).toHaveLength(1);
   });
   test('streams what it returns', async () => {
     const run = generate(model, { ids, maxNewTokens: 12 });

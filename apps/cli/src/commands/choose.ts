@@ -46,7 +46,7 @@ import { VERSION } from '../version.ts';
 export const CHOOSE = {
   ...machineOptions('fast'),
   prompts: texts(
-    'A file or folder: JSON lines with `prompt`, `context` and `question`, or `messages`, with or without `answer`; or plain text.',
+    'A file or folder: JSON lines with "prompt", "context" and "question", or "messages", with or without "answer"; or plain text.',
   ),
   budget: budgetOption(
     'What the choice may keep: slots, a share such as 25%, or bytes; then the least loss is sought.',

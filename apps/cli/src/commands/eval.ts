@@ -301,7 +301,9 @@ function rightOf({ accuracy, interval, ...row }: SweepRow | OtherRow): readonly 
   const { perplexity = undefined } = 'meanSlots' in row ? row : {},
     digits = (x: number): string => x.toPrecision(4);
   if (perplexity) return [`ppl ${digits(perplexity.value)}`, `${digits(perplexity.low)}-${digits(perplexity.high)}`];
-  return [percent(accuracy), interval ? `${(100 * interval.low).toFixed(1)}-${(100 * interval.high).toFixed(1)}` : ''];
+  // one document says nothing of others
+  const told = 'problems' in row && row.problems < 2 ? undefined : interval;
+  return [percent(accuracy), told ? `${(100 * told.low).toFixed(1)}-${(100 * told.high).toFixed(1)}` : ''];
 }
 
 const given = ({ budget, cache, slots, matched }: SweepRow): string =>

@@ -58,12 +58,12 @@ const json = on('Print JSON.'),
 
 /** `kv protocol`: chooses a weight on one part of the problems and confirms it, once, on the other. */
 export const protocolCommand = (terminal: Terminal): Command => {
-  const { cwd, stdout, stderr } = terminal,
+  const { cwd, stdout } = terminal,
     print = (value: unknown): void => {
       stdout.write(`${JSON.stringify(value, undefined, 1)}\n`);
     },
     note = (step: string, text: string | undefined): void => {
-      if (text !== undefined) stderr.write(`${step}: ${text}\n`);
+      if (text !== undefined) terminal.stderr.write(`${step}: ${text}\n`); // which --quiet decides later
     },
     at = (file: string): [path: string, called: string] => [resolve(cwd, file), plain(file)],
     idsOf = (file: string): readonly string[] => {

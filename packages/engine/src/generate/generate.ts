@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import { expectRead, renderedIds, roleRanges } from '@kv/checkpoints';
-import type { ResolvedOptions } from '@kv/core';
-import { compile, settleOwn } from '@kv/core/engine';
+import type { Budget, Policy, ResolvedOptions } from '@kv/core';
+import { budgetText, compile, settleOwn } from '@kv/core/engine';
 import { expectBias } from '../sampling/edits.ts';
 import { samplingOf } from '../sampling/options.ts';
 import { Sampler } from '../sampling/sampler.ts';
@@ -57,6 +57,7 @@ async function* run(model: Model, given: GenerateOptions): AsyncGenerator<Chunk,
   const options = await withPolicies(model, settleOwn('generate', GENERATE, given)),
     { policy, budget, decodeBudget, protect, block, logits, backend, cache, signal, certify } = options,
     decodePolicy = decodingPolicy(options, (policy) => policySizes(model.config, cache ?? model.cacheForm, policy));
+  if (budget !== undefined && decodePolicy === undefined) expectEvicts(policy, budget);
   const prompt = promptOf(model, options),
     { ids } = prompt,
     spans = protect ? protectedSpans(protect, prompt) : [];
@@ -122,6 +123,20 @@ async function* run(model: Model, given: GenerateOptions): AsyncGenerator<Chunk,
   } finally {
     sequence.destroy();
   }
+}
+
+/** @throws KvError for a budget that nothing keeps: without a policy, or with one that only scores */
+function expectEvicts(policy: Policy | undefined, budget: Budget): void {
+  if (policy === undefined)
+    throw new KvError(
+      'policy',
+      `expected the policy that keeps a budget of ${budgetText(budget)}, such as 'outstandingSentences', got none`,
+    );
+  if (['scores', 'weights', 'units'].includes(policy.to))
+    throw new KvError(
+      'policy',
+      `'${policy.label}' scores and chooses no slots, so a budget of ${budgetText(budget)} would drop nothing: compose it with a selector such as topK()`,
+    );
 }
 
 /** Options of `generate` with their policies resolved from text, and the grammar of its schema. */

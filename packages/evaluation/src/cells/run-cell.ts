@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { compile } from '@kv/core/engine';
+import { policySizes } from '@kv/engine';
 import { decode, Sequence } from '@kv/models';
 import type { Problem } from '@kv/tasks';
 import { mean } from '../numbers.ts';
@@ -93,11 +94,14 @@ export async function runCell(
     sequence: Sequence,
     { slots, ...came }: Pick<CellResult, 'answer' | 'tokens' | 'evidence'> & { readonly slots: readonly number[] },
   ): CellResult {
-    const { meanDecode, live, peak } = sequence.memory.ledger.bytes();
+    const { meanDecode, live, peak } = sequence.memory.ledger.bytes(),
+      { fixedBytes = 0 } = policySizes(model.config, cell.cache ?? EXACT, compile(policy)),
+      [all, now] = [mean(slots), slotsNow(sequence)];
     return cellResult(cell, problem, {
       ...came,
-      slots: { mean: mean(slots), peak: sequence.memory.progress.mostSlots },
-      bytes: { mean: meanDecode || live, peak },
+      slots: { mean: all, peak: sequence.memory.progress.mostSlots },
+      // tokens that are read in blocks are no steps: their slots say what the cache held along them
+      bytes: { mean: meanDecode || (now > 0 ? fixedBytes + ((live - fixedBytes) * all) / now : live), peak },
     });
   }
 }

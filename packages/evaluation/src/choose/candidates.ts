@@ -53,7 +53,14 @@ export async function candidatesOf(
   { config, sidecar }: Pick<Subject, 'config' | 'sidecar'>,
   { lengths, form, budgets, target = 'kv', device = false, seed = 0, most = 96 }: CandidateOptions,
 ): Promise<Candidates> {
-  for (const budget of budgets) slotsOf(budget, Math.min(...lengths), slotSizes(config, form));
+  const sizes = slotSizes(config, form);
+  for (const budget of budgets) slotsOf(budget, Math.min(...lengths), sizes);
+  const holdsAll = (budget: FileBudget): boolean => lengths.every((length) => slotsOf(budget, length, sizes) >= length);
+  if (budgets.every(holdsAll))
+    throw new KvError(
+      'budget',
+      `expected less than the full cache, got ${budgets.join(', ')}, which holds all ${Math.max(...lengths)} tokens of the longest prompt in ${form}: nothing need be dropped`,
+    );
   const found: Found[] = [],
     left: { policy: string; why: string }[] = [],
     seen = new Set<string>();

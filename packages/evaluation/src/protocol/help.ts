@@ -6,8 +6,8 @@ export const protocolExample = `{
   "tasks": "problems.json",
   "models": [{ "name": "embedded", "model": "embedded", "role": "primary" }],
   "budgets": [96],
-  "base": "snapkv(window=16) | topK",
-  "candidate": "snapkv(window=16) | diversity(lambda={lambda},scale=deviations)",
+  "base": "alpha(lambda=0,window=16)",
+  "candidate": "alpha(lambda={lambda},window=16)",
   "lambdas": [0.5, 1]
 }`;
 

@@ -40,7 +40,10 @@ const UNTURNED = "It reads the text as it is; the loss above is of prompts withi
  *
  * @param model as `--model` names it
  */
-export function useLines(choice: Pick<Choice, 'rows' | 'chosen' | 'prompts'>, model: string): readonly UseLine[] {
+export function useLines(
+  choice: Pick<Choice, 'rows' | 'chosen' | 'prompts' | 'form'>,
+  model: string,
+): readonly UseLine[] {
   const row = choice.rows[choice.chosen ?? -1];
   if (row === undefined || losesMost(row)) return [];
   const { policy, budget, share } = row,
@@ -48,8 +51,12 @@ export function useLines(choice: Pick<Choice, 'rows' | 'chosen' | 'prompts'>, mo
     after = question === 'after',
     compiled = compile(policyOf(policy)),
     called = `policy: ${code(policy)}`,
-    flags = `--policy ${shellWord(policy)} --budget ${shellWord(String(budget))}`,
-    slots = typeof budget === 'number' || /^[\d.]+%$/.test(budget) ? budget : Math.max(1, Math.floor(share * tokens)),
+    isSlots = typeof budget === 'number' || /^[\d.]+%$/.test(budget),
+    // bytes hold other numbers of slots in another form
+    form = isSlots ? undefined : choice.form,
+    cache = form === undefined ? '' : `, { cache: ${code(form)} }`,
+    flags = `--policy ${shellWord(policy)} --budget ${shellWord(String(budget))}${form === undefined ? '' : ` --cache ${form}`}`,
+    slots = isSlots ? budget : Math.max(1, Math.floor(share * tokens)),
     reads = compiled.needs.some(({ id }) => /^(queries|attention)/.test(id)),
     text = compiled.needs.some(({ id }) => id === 'tokens'),
     parts = reads ? ', source' : text ? ', tokenizer' : '',
@@ -57,7 +64,7 @@ export function useLines(choice: Pick<Choice, 'rows' | 'chosen' | 'prompts'>, mo
     asIs = template ? { note: UNTURNED } : {},
     other = (where: Exclude<Target, 'kv'>, line: string): UseLine => {
       const why = refusedBy(where, compiled);
-      return why === undefined ? { where, line, ...(where === 'transformers.js' && note) } : { where, why };
+      return why === undefined ? { where, line, ...note } : { where, why };
     };
   const given = `${called}, budget: ${code(budget)}`;
   return [
@@ -74,12 +81,12 @@ export function useLines(choice: Pick<Choice, 'rows' | 'chosen' | 'prompts'>, mo
     after
       ? {
           where: 'Sequence',
-          line: `const model = await loadModel(${code(model)}), sequence = new Sequence(model); await sequence.prefill(model.tokenizer.encode(context).ids, { ${given} }); await sequence.append(model.tokenizer.encode(question, { special: false }).ids); for await (const { text } of decode(sequence)) process.stdout.write(text)`,
+          line: `const model = await loadModel(${code(model)}${cache}), sequence = new Sequence(model); await sequence.prefill(model.tokenizer.encode(context).ids, { ${given} }); await sequence.append(model.tokenizer.encode(question, { special: false }).ids); for await (const { text } of decode(sequence)) process.stdout.write(text)`,
           ...asIs,
         }
       : {
           where: 'generate',
-          line: `await generate(await loadModel(${code(model)}), { ${template ? "messages: [{ role: 'user', content: prompt }]" : 'prompt'}, ${given} })`,
+          line: `await generate(await loadModel(${code(model)}${cache}), { ${template ? "messages: [{ role: 'user', content: prompt }]" : 'prompt'}, ${given} })`,
         },
     other('transformers.js', `await withPolicy(loaded, { ${called}, budget: ${code(slots)}${parts} })`),
     other(

@@ -76,14 +76,14 @@ function soFar(choice: Choice): string {
 
 const sentence = (text: string): string => text[0].toUpperCase() + text.slice(1);
 
-/** Says that a choice is none to use. */
+/** Says that a choice is of no use. */
 function useless({ rows, goal, chosen }: Choice, row: ChoiceRow): readonly string[] {
   if (chosen === undefined || !losesMost(row)) return [];
   const all = rows.filter((one) => lossOf(one)).every(losesMost);
   return [
     'budget' in goal && all
-      ? 'In this memory every candidate that was asked loses half or more, so there is none to use: give it more memory.'
-      : `It loses half or more, so it is none to use: give ${'budget' in goal ? 'it more memory, or more texts' : 'more texts'}.`,
+      ? 'In this memory every candidate that was asked loses half or more, so none of them is of use: give it more memory.'
+      : `It loses half or more, so do not use it: give ${'budget' in goal ? 'it more memory, or more texts' : 'more texts'}.`,
   ];
 }
 
