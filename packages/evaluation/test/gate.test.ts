@@ -192,6 +192,10 @@ describe('a gate of the embedded model', () => {
     await expect(fitGate(model, [first], { ...options, longest: 50 })).rejects.toThrow(
       'longest: must be at least shortest, 60, got 50',
     );
+    await expect(fitGate(model, [first], { ...options, sinks: 60 })).rejects.toThrow(
+      'sinks: must be below shortest, 60, so that the other positions train, got 60',
+    );
+    await expect(fitGate(model, [first], { ...options, floor: 1 })).rejects.toThrow('floor');
     await expect(fitGate(model, [first], { ...options, tokens: 119 })).rejects.toThrow(
       'tokens: must be at least 120, a stretch of `shortest` tokens that trains and one that is held out, got 119',
     );

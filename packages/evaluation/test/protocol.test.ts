@@ -401,6 +401,12 @@ describe('a plan', () => {
     for (const other of [unlike, none])
       for (const { atZero } of (await probe(other, other.dev, bed(folder()), openLedger(folder(), other))).cells)
         expect(atZero!.differ).toBeGreaterThan(0);
+    const wrong = written({ candidate: 'snapkv(window={lambda})', lambdas: [4, 0.5] }),
+      ran: string[] = [];
+    await expect(probe(wrong, wrong.dev, bed(folder(), ran), openLedger(folder(), wrong))).rejects.toThrow(
+      'window must be',
+    );
+    expect(ran).toEqual([]);
     const positive = written({ candidate: 'snapkv(window={lambda})', lambdas: [4] });
     for (const { atZero } of (await probe(positive, positive.dev, bed(folder()), openLedger(folder(), positive))).cells)
       expect(atZero).toBeUndefined(); // no window has 0 queries

@@ -24,7 +24,7 @@ export const FIT_GATE = {
     'Most tokens of all texts together, evenly spread over them; each is read three times.',
   ),
   sinks: whole(4, 'positions', 'First positions of a stretch, which train nothing: attention rests on them.'),
-  floor: number(-20, 'The least log importance: the logarithm of 0 is none.'),
+  floor: number(-20, 'The least log importance: the logarithm of 0 is none.', { most: 0 }),
 };
 
 /** Options of `fitGate`, and what watches it. */
@@ -223,11 +223,11 @@ function backendOf(model: HostModel): Backend {
 }
 
 /** Checks the lengths of stretches. @throws KvError where one does not fit the context twice */
-function expectLengths<T extends { readonly shortest: number; readonly longest: number; readonly tokens: number }>(
+function expectLengths<T extends Readonly<Record<'shortest' | 'longest' | 'tokens' | 'sinks', number>>>(
   options: T,
   { config: { maxPositions: positions }, tokenizer }: HostModel,
 ): T {
-  const { shortest, longest, tokens } = options,
+  const { shortest, longest, tokens, sinks } = options,
     { length: instruction } = repeating({ encode: (text) => tokenizer.encode(text, { special: false }).ids, ids: [] }),
     most = Math.floor((positions - instruction) / 2);
   if (longest < shortest) throw new KvError('longest', `must be at least shortest, ${shortest}, got ${longest}`);
@@ -236,6 +236,8 @@ function expectLengths<T extends { readonly shortest: number; readonly longest: 
       'shortest',
       `must be at most ${most}, as each stretch is read twice, with an instruction of ${instruction} tokens between, in the model's context of ${positions} tokens, got ${shortest}`,
     );
+  if (sinks >= shortest)
+    throw new KvError('sinks', `must be below shortest, ${shortest}, so that the other positions train, got ${sinks}`);
   if (tokens < 2 * shortest)
     throw new KvError(
       'tokens',

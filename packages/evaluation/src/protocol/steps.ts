@@ -90,6 +90,9 @@ export async function probe(
       });
     return found && { differ: found.filter(({ answer }, i) => answer !== base[i].answer).length, of: some.length };
   };
+  // a weight that is none is told before anything runs
+  for (const lambda of plan.lambdas)
+    await cellsOf([{ policy: candidateAt(plan, lambda), budgets: plan.budgets }], problems.slice(0, 1), [0], names);
   const cells: ProbeOutcome['cells'][number][] = [];
   for (const { name: model } of plan.models)
     for (const budget of plan.budgets) {
