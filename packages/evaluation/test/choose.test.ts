@@ -237,6 +237,13 @@ describe('a choice', () => {
       confirmed: { mean: 0, n: 20 },
     });
     expect(ran.length).toBeLessThan(40 * candidates.length);
+    // what loses least is not what takes least
+    const some = await asked(texts(40), {
+      candidates: [candidate('finer', 0.5), candidate('coarser', 0.25)],
+      goal: { lose: 0.3 },
+      start: replay((prompt, i) => ({ same: i === 0 || prompt % 8 > 0, kl: i })).start,
+    });
+    expect(some.rows[some.chosen ?? 99].policy).toBe('coarser');
     const hopeless = await asked(texts(8), {
       candidates: candidates.slice(8),
       goal: { lose: 0.01 },

@@ -140,17 +140,17 @@ export function rankCandidates(
   });
   const kept = ({ known, loss }: Standing): boolean => known && loss <= keeps,
     read = choosing.filter((prompt) => results.references[prompt]),
-    one = 'lose' in goal ? 0 : 1 / Math.max(1, new Set(clustersOf(read, prompts)).size),
+    one = 1 / Math.max(1, new Set(clustersOf(read, prompts)).size),
     least = Math.min(...standings.filter(({ known }) => known).map(({ loss }) => loss)),
-    alike = ({ known, loss }: Standing): boolean => known && loss <= least + one + 1e-9,
+    alike = ({ known, loss }: Standing): boolean => !('lose' in goal) && known && loss <= least + one + 1e-9,
     // of two infinite ones the difference is no number
     less = (a: number, b: number): number => (a === b ? 0 : a - b);
   return standings.sort((a, b) => {
     if (a.known !== b.known) return a.known ? -1 : 1;
     if (kept(a) !== kept(b)) return kept(a) ? -1 : 1;
-    if (alike(a) !== alike(b)) return alike(a) ? -1 : 1;
     const [byLoss, byDivergence, byBytes] = [less(a.loss, b.loss), less(a.kl, b.kl), a.bytes - b.bytes];
     if (kept(a)) return byBytes || byLoss || byDivergence;
+    if (alike(a) !== alike(b)) return alike(a) ? -1 : 1;
     return alike(a) ? byDivergence || byLoss || byBytes : byLoss || byDivergence || byBytes;
   });
 }
