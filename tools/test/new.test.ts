@@ -109,6 +109,7 @@ test.each([
   ['a word of JavaScript', 'scorers', 'class', /^the name must be one that code can give a piece, got "class", and /],
   ['a name that the template imports', 'scorers', 'values', /^the name must be one that .*, got "values", and /],
   ['a missing name', 'scorers', undefined, /^the name must be .*, got undefined$/],
+  ['a name that is taken', 'scorers', 'attention', /^packages\/scorers\/attention must be free, but it exists$/],
   [
     'the name of another piece',
     'transforms',

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { loadModel } from '@kv/models';
 import { generateProblems } from '@kv/tasks';
 import { expect, it } from 'vitest';
-import { cellExperiment, here, readProtocol, readSweep, runExperiment } from '../src/index.ts';
+import { cellExperiment, here, readProtocol, readSweep, runExperiment, sweepTasks } from '../src/index.ts';
 import { cellsOf } from '../src/cells/experiment.ts';
 import { folder as temporary } from './folder.ts';
 
@@ -67,15 +67,20 @@ it.each(['alpha', 'alpha-snapkv', 'alpha-triattention'])(
       problems = generateProblems('chain', { encode, sentences: [], tokens: 384, problems: 500, seed });
     writeFileSync(join(into, 'plan.json'), text);
     writeFileSync(join(into, tasks), problems.map((problem) => JSON.stringify(problem)).join('\n'));
-    const { plan, dev, confirm } = readProtocol(join(into, 'plan.json'), 'plan.json');
+    const { plan, problems: read, dev, confirm } = readProtocol(join(into, 'plan.json'), 'plan.json');
     expect(dev.length + confirm.length).toBe(500);
     expect(dev.length).toBeGreaterThanOrEqual(150);
     const policies = [
       plan.base,
       ...plan.lambdas.map((lambda) => plan.candidate.replaceAll('{lambda}', String(lambda))),
     ];
-    if (name === 'alpha')
-      for (const policy of policies) expect(readSweep(join(study, 'confirm.json'), 's').policies).toContain(policy);
+    if (name === 'alpha') {
+      const path = join(study, 'confirm.json'),
+        sweep = readSweep(path, 's');
+      expect([dev.length, confirm.length]).toEqual([201, 299]);
+      expect(read).toEqual(Object.values(await sweepTasks(sweep, path, encode))[0]);
+      for (const policy of policies) expect(sweep.policies).toContain(policy);
+    }
     // a weight of 0 is the base
     expect(plan.candidate.replaceAll('{lambda}', '0')).toBe(plan.base);
   },

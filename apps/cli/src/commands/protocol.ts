@@ -197,12 +197,13 @@ function probeText({ ids, of, probes, models, lambda, gains, cells }: ProbeOutco
       lambda === undefined
         ? "no lambda: none has the base's mean cache in every cell, so that no gain counts"
         : `lambda: ${lambda}${tieText(gains.filter(({ matched }) => matched))}`;
-  const apart = cells
-    .filter(({ atZero }) => atZero && atZero.differ > 0)
-    .map(
-      ({ model, budget, atZero }) =>
-        `at lambda 0 the candidate is not the base: on ${plain(model)} with ${budget} slots it answers ${atZero!.differ} of ${atZero!.of} problems otherwise, so that more than lambda is compared\n`,
-    );
+  const apart = cells.flatMap(({ model, budget, atZero }) =>
+    atZero && atZero.differ > 0
+      ? [
+          `at lambda 0 the candidate is not the base: on ${plain(model)} with ${budget} slots it answers ${atZero.differ} of ${atZero.of} problems otherwise, so that more than lambda is compared\n`,
+        ]
+      : [],
+  );
   return `${table(stdout, ['model', 'budget', 'lambda', ...ARM, 'gain'], rows)}\n\n${apart.join('')}mean gain in points on ${asked}: ${means}\n${chosen}\n${probes > 1 ? `probe ${probes} of these problems\n` : ''}${screeningText(ids)}\n${modelsText(models)}\n`;
 }
 

@@ -9,6 +9,7 @@ import { clustersOf } from './split.ts';
 import type { ChoiceSplit } from './split.ts';
 import { lossInterval, tiesWith } from './statistics/loss-interval.ts';
 import type { LossInterval } from './statistics/loss-interval.ts';
+import { withinOne } from './statistics/losses.ts';
 import type { LossKind } from './statistics/losses.ts';
 
 /** The least loss within a budget, or the fewest bytes within a loss, a share such as 0.01. */
@@ -140,9 +141,9 @@ export function rankCandidates(
   });
   const kept = ({ known, loss }: Standing): boolean => known && loss <= keeps,
     read = choosing.filter((prompt) => results.references[prompt]),
-    one = 1 / Math.max(1, new Set(clustersOf(read, prompts)).size),
     least = Math.min(...standings.filter(({ known }) => known).map(({ loss }) => loss)),
-    alike = ({ known, loss }: Standing): boolean => !('lose' in goal) && known && loss <= least + one + 1e-9,
+    near = withinOne(least, new Set(clustersOf(read, prompts)).size),
+    alike = ({ known, loss }: Standing): boolean => !('lose' in goal) && known && near(loss),
     // of two infinite ones the difference is no number
     less = (a: number, b: number): number => (a === b ? 0 : a - b);
   return standings.sort((a, b) => {

@@ -26,6 +26,12 @@ export interface WeightChoice {
   readonly probes: number;
 }
 
+/** Of the first few problems, how many the candidate at weight 0 answers otherwise than the base. */
+export interface ZeroWeight {
+  readonly differ: number;
+  readonly of: number;
+}
+
 /** The result of a probe, on the dev ids. */
 export interface ProbeOutcome extends WeightChoice {
   readonly plan: string;
@@ -39,8 +45,8 @@ export interface ProbeOutcome extends WeightChoice {
     readonly budget: number;
     readonly base: ArmSummary;
     readonly arms: readonly ProbeSummary[];
-    /** Of the first few problems, those that the candidate at weight 0 answers otherwise than the base; absent where it has no weight 0. */
-    readonly atZero?: { readonly differ: number; readonly of: number };
+    /** Absent where the candidate has no weight 0. */
+    readonly atZero?: ZeroWeight;
   }[];
 }
 

@@ -14,6 +14,7 @@ import type {
   ConfirmOutcome,
   ProbeSummary,
   ProbeOutcome,
+  ZeroWeight,
 } from './outcomes.ts';
 import { evidenceLevel } from '../evidence-level.ts';
 import { candidateAt } from './plan.ts';
@@ -78,11 +79,7 @@ export async function probe(
         await cellsOf([{ policy, budgets: [budget], cache: plan.cache }], some, plan.seeds.slice(0, 1), names),
       );
   /** Compares the candidate at weight 0 with the base; undefined where 0 is no weight of it. */
-  const zero = async (
-    model: string,
-    budget: number,
-    base: readonly CellResult[],
-  ): Promise<{ readonly differ: number; readonly of: number } | undefined> => {
+  const zero = async (model: string, budget: number, base: readonly CellResult[]): Promise<ZeroWeight | undefined> => {
     const some = problems.slice(0, AT_ZERO),
       found = await answers(model, candidateAt(plan, 0), budget, some).catch((error: unknown) => {
         if (KvError.is(error)) return undefined;

@@ -1,6 +1,7 @@
 import { bytesText, counted } from '@kv/core/shared';
 import { percent } from '../../numbers.ts';
 import type { Choice, ChoiceRow } from '../choice.ts';
+import { withinOne } from '../statistics/losses.ts';
 import { lossText, powerNote } from '../statistics/words.ts';
 import { lossOf } from './columns.ts';
 
@@ -118,8 +119,8 @@ function alike({ rows, goal, chosen }: Choice): readonly string[] {
     decided = 'the divergence of the next token (KL) decided';
   if (losses.length < 2 || ('lose' in goal && chosen !== undefined)) return [];
   if (new Set(means).size === 1) return [`All candidates lost alike on the texts that chose: ${decided}.`];
-  const within = Math.min(...means) + 1 / Math.max(...losses.map(({ clusters }) => clusters)) + 1e-9,
-    alike = means.filter((mean) => mean <= within).length;
+  const near = withinOne(Math.min(...means), Math.max(...losses.map(({ clusters }) => clusters))),
+    alike = means.filter(near).length;
   return 'lose' in goal || alike < 2
     ? []
     : [`${alike} candidates lost alike on the texts that chose, to within one text: ${decided} between them.`];

@@ -45,3 +45,9 @@ export function checkLosses(
 export function checkLevel(where: string, level: number): void {
   if (!(level > 0 && level < 1)) throw new RangeError(`${where}: expected a level between 0 and 1, got ${level}`);
 }
+
+/** Returns whether a loss is above the least one by at most one of the documents: a difference of one tells nothing. */
+export const withinOne =
+  (least: number, documents: number) =>
+  (loss: number): boolean =>
+    loss <= least + 1 / Math.max(1, documents) + 1e-9;
