@@ -11,8 +11,13 @@ if (!existsSync(bin)) throw new Error(`${bin}: expected a build, found none; 'np
 export const ON = ['--engine', 'f32', '--workers', '1'];
 
 /** Runs the built `kv` as a process. */
-export function start(args: readonly string[], cwd: string): { child: ChildProcess; ended: Promise<Ran> } {
-  const child = spawn(process.execPath, [bin, ...args], { cwd, env: { ...process.env, NO_COLOR: '1' } });
+export function start(
+  args: readonly string[],
+  cwd: string,
+  { columns = 80 }: { readonly columns?: number } = {},
+): { child: ChildProcess; ended: Promise<Ran> } {
+  const env = { ...process.env, NO_COLOR: '1', COLUMNS: String(columns) },
+    child = spawn(process.execPath, [bin, ...args], { cwd, env });
   let stdout = '',
     stderr = '';
   child.stdout.on('data', (said: Buffer) => (stdout += said.toString()));

@@ -83,8 +83,8 @@ describe.runIf(turn.includes('one machine'))('kv protocol on one machine', () =>
   it('says how good so few problems are, what a branch means, how a tie was broken, and that seeds repeat', async () => {
     const cwd = planned(),
       { confirm: held, dev } = splitIds(IDS),
-      step = (name: string): Promise<Ran> =>
-        start(['protocol', name, 'plan.json', ...(name === 'branch' ? [] : ON)], cwd).ended,
+      step = (name: string, columns = 400): Promise<Ran> =>
+        start(['protocol', name, 'plan.json', ...(name === 'branch' ? [] : ON)], cwd, { columns }).ended,
       quiet = (...args: readonly string[]): Promise<Ran> => start(['protocol', ...args, ...ON], planned()).ended,
       screening = (n: number): string => `screening, n = ${n} (a verdict takes 200)`,
       note = '2 seeds at temperature 0 repeat one answer';
@@ -106,6 +106,7 @@ describe.runIf(turn.includes('one machine'))('kv protocol on one machine', () =>
     expect(confirmed.stdout).toContain(screening(held.length));
     expect(confirmed.stdout).toContain('that of the sign-flip test');
     expect(confirmed.stderr.split(note)).toHaveLength(2);
+    for (const line of (await step('branch', 80)).stdout.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
     const decided = await step('branch'),
       { stdout: help } = await kv(['protocol', 'branch', '--help'], { columns: 120 });
     expect(decided.stdout).toContain(`branch C: ${branchMeanings.C}\n`);
@@ -141,7 +142,7 @@ describe.runIf(turn.includes('one machine'))('kv protocol on one machine', () =>
       plan = JSON.parse(readFileSync(join(cwd, 'plan.json'), 'utf8')) as { models: object[] },
       { dev } = splitIds(ids),
       step = (name: string, file: string, ...more: readonly string[]): Promise<Ran> =>
-        start(['protocol', name, file, ...more, ...(name === 'branch' ? [] : ON)], cwd).ended;
+        start(['protocol', name, file, ...more, ...(name === 'branch' ? [] : ON)], cwd, { columns: 400 }).ended;
     cpSync(join(cwd, 'tiny'), join(cwd, 'copy'), { recursive: true });
     const twice = { ...plan, models: [...plan.models, { name: 'other', model: 'copy', role: 'second' }] };
     writeFileSync(join(cwd, 'twice.json'), JSON.stringify(twice));
@@ -177,8 +178,8 @@ describe.runIf(turn.includes('one machine'))('kv protocol on one machine', () =>
         0,
         expect.stringContaining(
           part === undefined
-            ? 'eval: without part, ids to confirm on are answered too, and no ledger'
-            : 'eval: part confirm answers ids to confirm on, and no ledger',
+            ? "eval: a sweep without part answers every id, those that 'kv protocol' would confirm on included; its ledger"
+            : "eval: part confirm answers the ids that 'kv protocol' would confirm on; its ledger",
         ),
       ]);
       expect(stderr).toContain('eval: 2 seeds at temperature 0 repeat one answer');

@@ -30,12 +30,12 @@ export const byProblem = (
 
 /**
  * Returns the 95 % interval of a mean of scores grouped by document: Wilson's if the answers of every one are all right
- * or all wrong, as with one answer or with several seeds at temperature 0; else the bootstrap over documents. `n` is the
- * number of documents.
+ * or all wrong, as with one answer or with several seeds at temperature 0; else the bootstrap over documents, or, where
+ * all say the same, what as many leave open. `n` is the number of documents.
  */
 export function intervalOf(problems: readonly (readonly number[])[]): Interval {
   const alike = (share: 0 | 1): number => problems.filter((scores) => scores.every((score) => score === share)).length;
   if (alike(0) + alike(1) === problems.length) return wilson(alike(1), problems.length);
-  const { low, high } = pairedDifference(problems);
+  const { low, high } = pairedDifference(problems, { within: [0, 1] });
   return { low, high };
 }

@@ -352,7 +352,7 @@ describe('words', () => {
     const needed = documentsNeeded(0.01, { kind: 'same' });
     expect(needed).toBe(Math.ceil(Math.log(0.025) / Math.log(0.99)));
     expect(powerNote(20, 0.01, { kind: 'same' })).toBe(
-      '20 documents cannot show a loss below 1.0 %: even if none lost anything, they would only show that it is below 16.8 %. It takes at least 368.',
+      '20 documents cannot show a loss below 1.0 %: even if none lost anything, they would only show that it is below 16.8 %. It takes at least 368 to confirm on, so some 736 in all, as half of them choose.',
     );
     expect(powerNote(1, 0, { kind: 'same' })).toContain('1 document cannot show');
     expect(powerNote(needed, 0.01, { kind: 'same' })).toBeUndefined();

@@ -157,9 +157,9 @@ it('takes problems, not answers, for n: seeds that repeat an answer are no evide
   expect(whole).toContain('answers 100.0 % [43.9, 100.0]');
   expect(whole).toContain('(screening, n = 3)');
   // three problems, all worse: signs alone give 2 of 8
-  expect(cut).toContain('undecided against the full cache, -100.0 points [-100.0, -100.0], p = 0.2500, 0.2500 after');
-  expect(said(8, twice)[1]).toContain('worse than the full cache, -100.0 points [-100.0, -100.0], p = 0.0078, 0.0078');
-  expect(said(1, twice)[1]).toContain('undecided against the full cache, -100.0 points [-100.0, -100.0], p = 1.0000');
+  expect(cut).toContain('undecided against the full cache, -100.0 points [-100.0, +41.5], p = 0.2500, 0.2500 after');
+  expect(said(8, twice)[1]).toContain('worse than the full cache, -100.0 points [-100.0, -26.1], p = 0.0078, 0.0078');
+  expect(said(1, twice)[1]).toContain('undecided against the full cache, -100.0 points [-100.0, +95.0], p = 1.0000');
   expect(sweepReport(outcome, facts)).toContain('p is two-sided, the larger of two: ');
 });
 

@@ -10,7 +10,7 @@ export { mcnemar } from './mcnemar.ts';
 export { needle, tokensOf } from './needle.ts';
 export type { Needle, NeedleOptions } from './needle.ts';
 export { bootstrap, pairedDifference, pairedTest } from './paired-difference.ts';
-export type { BootstrapOptions, PairedDifference } from './paired-difference.ts';
+export type { BootstrapOptions, PairedDifference, PairedOptions } from './paired-difference.ts';
 export { random } from './random.ts';
 export type { Random } from './random.ts';
 export { sentencesOf } from './sentences.ts';

@@ -4,7 +4,7 @@ import { random, type Random } from './random.ts';
 export interface PairedDifference {
   /** Mean of all differences; a cluster's weight is its number of members. */
   readonly difference: number;
-  /** Bounds of the bootstrap's percentile interval. */
+  /** Bounds of the bootstrap's percentile interval; see `within` for clusters that all say the same. */
   readonly low: number;
   readonly high: number;
   /**
@@ -24,37 +24,59 @@ export interface BootstrapOptions {
   readonly level?: number;
 }
 
+/** Options of `pairedDifference` and `pairedTest`. */
+export interface PairedOptions extends BootstrapOptions {
+  /**
+   * The least and the largest that a difference can be, such as [-1, 1] for shares. Clusters that all say the same give a
+   * bootstrap nothing to draw: with `within` their interval reaches as far as the clusters that were not seen may move
+   * the mean. @defaultValue none: such an interval has no width
+   */
+  readonly within?: readonly [least: number, largest: number];
+}
+
 /**
  * Bootstraps paired differences over clusters: problems are drawn with replacement, each with all its members.
  *
- * @remarks Miller, arXiv:2411.00640; a ratio estimator, as in inspect_ai. The + 1 in p: Phipson & Smyth 2010.
+ * @remarks Miller, arXiv:2411.00640; a ratio estimator, as in inspect_ai. The + 1 in p: Phipson & Smyth 2010. Of n equal
+ * clusters, at most 1 - tail^(1/n) of all differ from them, as Clopper and Pearson's interval has it.
  * @throws RangeError without any difference, or for a level outside (0, 1)
  */
 export function pairedDifference(
   clusters: readonly (readonly number[])[],
-  { resamples = 10_000, seed = 0, level = 0.95 }: BootstrapOptions = {},
+  { within, ...options }: PairedOptions = {},
 ): PairedDifference {
+  const { level = 0.95 } = options;
   const sums = clusters.map(sum);
   const size = clusters.reduce((n, cluster) => n + cluster.length, 0);
   if (size === 0) throw new RangeError('pairedDifference: expected at least one difference, got none');
   if (!(level > 0 && level < 1))
     throw new RangeError(`pairedDifference: expected a level between 0 and 1, got ${level}`);
+  const difference = sum(sums) / size,
+    unseen = alike(clusters) ? 1 - ((1 - level) / 2) ** (1 / clusters.length) : 0;
   return {
-    difference: sum(sums) / size,
-    ...bootstrap(
-      ({ below }) => {
-        let total = 0,
-          members = 0;
-        for (let i = 0; i < clusters.length; i++) {
-          const drawn = below(clusters.length);
-          total += sums[drawn];
-          members += clusters[drawn].length;
-        }
-        return members === 0 ? 0 : total / members;
-      },
-      { resamples, seed, level },
-    ),
+    difference,
+    ...bootstrap(({ below }) => {
+      let total = 0,
+        members = 0;
+      for (let i = 0; i < clusters.length; i++) {
+        const drawn = below(clusters.length);
+        total += sums[drawn];
+        members += clusters[drawn].length;
+      }
+      return members === 0 ? 0 : total / members;
+    }, options),
+    ...(within &&
+      unseen > 0 && {
+        low: difference + unseen * Math.min(0, within[0] - difference),
+        high: difference + unseen * Math.max(0, within[1] - difference),
+      }),
   };
+}
+
+/** Whether all clusters have the same mean. */
+function alike(clusters: readonly (readonly number[])[]): boolean {
+  const means = clusters.filter(({ length }) => length > 0).map((cluster) => sum(cluster) / cluster.length);
+  return Math.max(...means) - Math.min(...means) <= TIE;
 }
 
 /**
@@ -67,7 +89,7 @@ export function pairedDifference(
  * resamples, + 1. Fisher 1935, section 21; Phipson & Smyth 2010.
  * @throws RangeError as `pairedDifference`
  */
-export function pairedTest(clusters: readonly (readonly number[])[], options?: BootstrapOptions): PairedDifference {
+export function pairedTest(clusters: readonly (readonly number[])[], options?: PairedOptions): PairedDifference {
   const found = pairedDifference(clusters, options);
   return { ...found, p: Math.max(found.p, signFlip(clusters.map(sum), options)) };
 }

@@ -52,6 +52,37 @@ describe('pairedDifference', () => {
       ).p,
     ).toBe(1);
   });
+  it('of clusters that all say the same reaches as far as those that were not seen may move it', () => {
+    const within = [-1, 1] as const,
+      { low, high } = pairedDifference(
+        Array.from({ length: 20 }, () => [0, 0]),
+        { within },
+      );
+    expect(high).toBeCloseTo(0.1684, 4); // Clopper and Pearson's upper end of 0 of 20
+    expect(low).toBe(-high);
+    expect(pairedDifference([[0.5], [0.25, 0.75]], { within: [0, 1] }).low).toBeCloseTo(0.5 * 0.025 ** 0.5, 12);
+    expect(pairedDifference([[0.5], [0.5]])).toMatchObject({ low: 0.5, high: 0.5 });
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 16 }), fc.constantFrom(-1, 0, 1), (n, says) => {
+        const found = pairedTest(
+          Array.from({ length: n }, () => [says]),
+          { within, resamples: 200 },
+        );
+        expect(found.low <= 0 && found.high >= 0).toBe(2 ** (1 - n) > 0.05 || says === 0); // as the exact test says
+        expect(found.low).toBeGreaterThanOrEqual(-1);
+        expect(found.high).toBeLessThanOrEqual(1);
+      }),
+    );
+    fc.assert(
+      fc.property(someClusters, (clusters) => {
+        const means = clusters.map((cluster) => cluster.reduce((a, b) => a + b, 0) / cluster.length);
+        fc.pre(Math.max(...means) - Math.min(...means) > 1e-6);
+        expect(pairedDifference(clusters, { within, resamples: 50 })).toEqual(
+          pairedDifference(clusters, { resamples: 50 }),
+        );
+      }),
+    );
+  });
   it('refuses no data', () =>
     expect(() => pairedDifference([])).toThrow('pairedDifference: expected at least one difference, got none'));
 });

@@ -1,4 +1,5 @@
 import { resolve } from 'node:path';
+import { counted } from '@kv/core/shared';
 import { KvError, maybe, required, text } from '@kv/core';
 import type { ResolvedOptions } from '@kv/core';
 import {
@@ -34,7 +35,7 @@ import type {
 import { Command } from 'commander';
 import { CELL_MACHINE, cellBench } from '../cells.ts';
 import { colors as pc } from '../colors.ts';
-import { fitColumns } from '../columns.ts';
+import { fitColumns, reflow } from '../columns.ts';
 import { withFlags } from '../flags.ts';
 import { withExamples } from '../help.ts';
 import type { HelpExample } from '../help.ts';
@@ -62,6 +63,9 @@ export const protocolCommand = (terminal: Terminal): Command => {
     print = (value: unknown): void => {
       stdout.write(`${JSON.stringify(value, undefined, 1)}\n`);
     },
+    show = (text: string): void => {
+      stdout.write(reflow(text, lineWidth(stdout)));
+    },
     note = (step: string, text: string | undefined): void => {
       if (text !== undefined) terminal.stderr.write(`${step}: ${text}\n`); // which --quiet decides later
     },
@@ -88,7 +92,7 @@ export const protocolCommand = (terminal: Terminal): Command => {
       note('probe', seedNote(protocol.plan));
       const found = await probe(protocol, asked, await bedOf(protocol, command), ledgerOf(protocol));
       if (asJson) print(found);
-      else stdout.write(probeText(found, stdout));
+      else show(probeText(found, stdout));
     });
 
   const confirming = withFlags(new Command('confirm'), CONFIRM)
@@ -104,7 +108,7 @@ export const protocolCommand = (terminal: Terminal): Command => {
       if (found.look > 1)
         note('confirm', `look ${found.look}: ${found.seen} of these ${found.ids} problems were looked at before`);
       if (asJson) print(found);
-      else stdout.write(confirmText(found, stdout));
+      else show(confirmText(found, stdout));
     });
 
   const deciding = withFlags(new Command('branch'), BRANCH)
@@ -114,7 +118,7 @@ export const protocolCommand = (terminal: Terminal): Command => {
       const protocol = readProtocol(...at(plan)),
         found = branch(protocol, ledgerOf(protocol));
       if (asJson) print(found);
-      else stdout.write(branchText(found));
+      else show(branchText(found));
     })
     .addHelpText(
       'after',
@@ -243,7 +247,7 @@ function confirmText(
       bonferroni.toFixed(4),
     ],
   ]);
-  return `${verdict === `look ${look} at these ids` ? '' : `${verdict}\n\n`}${table(stdout, ['model', 'budget', 'arm', ...ARM, 'points', '95 %', 'p', 'Bonferroni'], rows)}\n\nlambda ${lambda} on ${ids} ids, ${seeds.length} seeds; configuration ${config}, look ${look}\n${evidenceText(ids)}\n${modelsText(models)}\n${pLegend}\n`;
+  return `${verdict === `look ${look} at these ids` ? '' : `${verdict}\n\n`}${table(stdout, ['model', 'budget', 'arm', ...ARM, 'points', '95 %', 'p', 'Bonferroni'], rows)}\n\nlambda ${lambda} on ${counted(ids, 'id')}, ${counted(seeds.length, 'seed')}; configuration ${config}, look ${look}\n${evidenceText(ids)}\n${modelsText(models)}\n${pLegend}\n`;
 }
 
 const branchText = ({

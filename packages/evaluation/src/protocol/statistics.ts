@@ -107,7 +107,7 @@ export function confirmCells(sampled: readonly CellSample[], within: number): re
       base: a,
       candidate: { budget: candidateBudget, ...b },
       matched: agree(b.meanSlots, a.meanSlots, within),
-      ...pairedTest(clusters, { resamples: 10_000 }),
+      ...pairedTest(clusters, { resamples: 10_000, within: [-1, 1] }),
     };
   });
   const adjusted = bonferroni(cells.map(({ p }) => p));

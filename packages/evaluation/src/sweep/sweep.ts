@@ -149,7 +149,7 @@ export function readSweep(path: string, called: string): Sweep {
 /** Returns a warning if the sweep answers confirmation ids. */
 export const confirmNote = ({ part, tasks }: Pick<Sweep, 'part' | 'tasks'>): string | undefined =>
   part === 'confirm' || (part === undefined && tasks.some((task) => typeof task === 'string'))
-    ? `${part === undefined ? 'without part, ids to confirm on are answered too' : 'part confirm answers ids to confirm on'}, and no ledger of kv protocol counts that as a look`
+    ? `${part === undefined ? "a sweep without part answers every id, those that 'kv protocol' would confirm on included" : "part confirm answers the ids that 'kv protocol' would confirm on"}; its ledger does not count this as a look at them`
     : undefined;
 
 /** Returns the name in rows and the `--model` value of a model. */

@@ -41,7 +41,10 @@ export function powerNote(documents: number, lose: number, options: IntervalOpti
   const shown = smallestShown(documents, options);
   if (lose >= shown) return undefined;
   const needed = documentsNeeded(lose, options),
-    takes = needed < Infinity ? `It takes at least ${needed}.` : 'No number of documents shows that.';
+    takes =
+      needed < Infinity
+        ? `It takes at least ${needed} to confirm on, so some ${2 * needed} in all, as half of them choose.`
+        : 'No number of documents shows that.';
   return `${documentsText(documents)} cannot show a loss below ${percent(lose, 1)}: even if none lost anything, they would only show that it is below ${percent(shown, 1)}. ${takes}`;
 }
 
