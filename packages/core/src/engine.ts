@@ -4,6 +4,7 @@ export { allowanceOf, expectBudget, mostKept, raisedNote } from './event/allowan
 export type { Allowance, BudgetPlace } from './event/allowance.ts';
 export { recordApply, recordAttend } from './host/apply.ts';
 export { expectObject, runGuarded } from './event/boundary.ts';
+export { expectBackend } from './tensor/backend.ts';
 export { outOfMemory } from './tensor/out-of-memory.ts';
 export {
   MOST_BIAS,

@@ -56,7 +56,8 @@ export type { ChatSettings, ChatRetainOptions, SendOptions } from './chat/chat-o
 export { afterAnswer, lineTurns, templateTurns } from './chat/turns.ts';
 export type { ChatTurns } from './chat/turns.ts';
 export { angleFrequencies, createAngles } from './decoder/angles.ts';
-export { createDecoder, expectIds, layerInputs } from './decoder/decoder.ts';
+export { createDecoder, layerInputs } from './decoder/decoder.ts';
+export { expectIds, expectModel } from './expect-given.ts';
 export type { Decoder, DecoderLayer } from './decoder/decoder.ts';
 export { gateRows, gatherRows, routeRows, rowsByExpert } from './decoder/experts.ts';
 export type { ChosenExperts, ExpertNumbers, ExpertRows } from './decoder/experts.ts';

@@ -12,8 +12,12 @@ import type { SequenceStart } from './sequence/start.ts';
 
 export { SAMPLING };
 
-const isMessages = (x: unknown): x is readonly ChatMessage[] =>
-  Array.isArray(x) && x.length > 0 && x.every((m) => typeof m === 'object' && m !== null && typeof m.role === 'string');
+const isMessages = (x: unknown): x is readonly ChatMessage[] => Array.isArray(x) && x.length > 0 && x.every(isMessage);
+/** Content may be missing, as null, in a message of tool calls; what parts of content mean is the template's affair. */
+const isMessage = (x: unknown): boolean => {
+  const { role, content, tool_calls: calls } = Object(x) as Record<string, unknown>;
+  return typeof role === 'string' && (typeof content === 'string' || Array.isArray(content) || Array.isArray(calls));
+};
 const isSchema = (x: unknown): x is object | boolean =>
   typeof x === 'boolean' || (typeof x === 'object' && x !== null && !Array.isArray(x));
 const isList = (x: unknown): x is readonly number[] => Array.isArray(x);
@@ -96,7 +100,7 @@ export interface DecodeOptions extends OptionValues<typeof DECODE> {}
 export const GENERATE = {
   prompt: maybe(text('', 'text', 'Text to go on from; or `ids`.')),
   messages: value<readonly ChatMessage[]>(
-    'at least one { role, content }',
+    'at least one { role, content }, of which both are text',
     "A conversation to answer, in the model's chat template: `{ role, content }` each; or `prompt`.",
     isMessages,
   ),

@@ -21,10 +21,15 @@ export function formText(form: AnswerForm): FormText {
         is: 'structure',
         text: JSON.stringify({ type: 'structural_tag', format: withGrammars(form.structure) }),
       };
-    default:
-      throw new KvError(
-        'form',
-        `expected kind json, schema or structure, got ${JSON.stringify((form as { kind?: unknown }).kind)}`,
-      );
   }
+}
+
+/** @throws KvError for what is no form */
+export function expectForm(form: AnswerForm): void {
+  const { kind } = Object(form) as { readonly kind?: unknown };
+  if (!['json', 'schema', 'structure'].includes(kind as string))
+    throw new KvError(
+      'form',
+      `expected { kind: 'json' }, 'schema' or 'structure', got ${form === Object(form) ? `kind ${JSON.stringify(kind)}` : typeof form}`,
+    );
 }

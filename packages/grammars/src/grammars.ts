@@ -1,6 +1,8 @@
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex } from '@noble/hashes/utils.js';
+import { KvError } from '@kv/core';
 import type { AnswerForm } from './answer-form.ts';
+import { expectForm } from './form-text.ts';
 import { checkSize } from './schema/limits.ts';
 import { Compiler } from './xgrammar/compiler.ts';
 import type { CompiledGrammar } from './xgrammar/compiler.ts';
@@ -20,14 +22,20 @@ const most = 32;
 
 const known = new WeakMap<object, Grammars>();
 
-/** Returns the grammars of a model. Its vocabulary is read when the first grammar is asked for. */
+/**
+ * Returns the grammars of a model. Its vocabulary is read when the first grammar is asked for.
+ * @throws KvError for what is no model
+ */
 export function grammarsOf(model: VocabularyModel): Grammars {
+  if (!Object(model).tokenizer)
+    throw new KvError('form', `expected a model, whose vocabulary is read, got ${typeof model}`);
   const before = known.get(model.tokenizer);
   if (before) return before;
   const compiler = new Compiler(model),
     kept = new Map<string, Promise<CompiledGrammar>>();
   const grammars: Grammars = {
     async compile(form) {
+      expectForm(form);
       checkSize(form);
       const key = bytesToHex(sha256(new TextEncoder().encode(JSON.stringify(form)))),
         grammar = kept.get(key) ?? compiler.compile(form);

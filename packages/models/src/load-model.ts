@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import { expectOptions } from '@kv/core/engine';
+import { expectOptions, showValue } from '@kv/core/engine';
 import {
   embeddedFolder,
   blobsOf,
@@ -53,6 +53,8 @@ export interface RuntimeOptions<M extends RunningModel> extends OpenOptions {
 export async function loadModel(name: string, options?: LoadOptions): Promise<HostModel>;
 export async function loadModel<M extends RunningModel>(name: string, options: RuntimeOptions<M>): Promise<Model & M>;
 export async function loadModel(name: string, all: LoadOptions | RuntimeOptions<RunningModel> = {}): Promise<Model> {
+  if (typeof name !== 'string' || name === '')
+    throw new KvError('loadModel', `expected the path or URL of a model, or 'embedded', got ${showValue(name)}`);
   expectOptions('loadModel', LOAD, all);
   const { runtime, engine, cache, ...options } = all;
   if (runtime && engine) throw new KvError('loadModel', 'expected a runtime or an engine for the host, got both');

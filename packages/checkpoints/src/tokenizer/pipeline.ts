@@ -118,7 +118,10 @@ export function assemble(pipeline: TokenizerPipeline, where: string): Tokenizer 
     finish(encoding(text, options, own.ids, own.offsets));
     return own;
   };
-  const wellFormed = (text: string): string => text.replace(/\p{Surrogate}/gu, '\uFFFD');
+  const wellFormed = (text: string): string => {
+    if (typeof text !== 'string') throw new KvError(where, `expected a text to encode, got ${typeof text}`);
+    return text.replace(/\p{Surrogate}/gu, '\uFFFD');
+  };
 
   /** Returns the special tokens that are left out. */
   const leftOut = ({ special = false }: DecoderOptions): ReadonlySet<number> => {
@@ -177,6 +180,8 @@ export function assemble(pipeline: TokenizerPipeline, where: string): Tokenizer 
       yield out;
     },
     decode(tokens, options) {
+      if (typeof Object(tokens)[Symbol.iterator] !== 'function')
+        throw new KvError(where, `expected token ids to decode, got ${typeof tokens}`);
       const stream = streamDecoder(options);
       let text = '';
       for (const id of tokens) text += stream.push(id);

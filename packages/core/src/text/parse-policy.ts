@@ -20,6 +20,8 @@ import { presentName } from './renamed.ts';
  * @throws KvError with what was expected: names, options of a name, a selector at the end, or at most 64 pieces.
  */
 export function parsePolicy(text: string | readonly PolicyCall[], known: Registry): Policy {
+  if (typeof text !== 'string' && !Array.isArray(text))
+    throw new KvError('policy', `expected the text of a policy, such as 'snapkv | topK', got ${showValue(text)}`);
   const calls = typeof text === 'string' ? policyCalls(text) : text;
   const piece = chain(calls, namesOf(known), true);
   if (!piece.from.includes('start'))

@@ -4,6 +4,7 @@ import { allowanceOf, compile, expectBudget, settleOwn, showValue, withProtected
 import type { ChatMessage } from '@kv/checkpoints';
 import type { CacheForm } from '../cache/form.ts';
 import { bytesOfSlots, policySizes } from '../cache/slot-sizes.ts';
+import { expectModel } from '../expect-given.ts';
 import { givenGrammar } from '../generate/answer-grammar.ts';
 import { decode } from '../generate/generate.ts';
 import { isPlace, placesOf, protectedSpans, textOfProtected } from '../generate/protect.ts';
@@ -76,6 +77,7 @@ export class Chat {
    * @throws KvError for options out of range
    */
   constructor(model: Model, options: ChatSettings = {}) {
+    expectModel('chat', model);
     this.#options = settleOwn('chat', CHAT, options);
     expectBias(this.#options.logitBias, model.config.vocab);
     this.model = model;
@@ -95,6 +97,7 @@ export class Chat {
    * generated, or if nothing evicts and the message does not fit the model's context
    */
   send(message: string, options: SendOptions = {}): Generation<ChatAnswer> {
+    if (typeof message !== 'string') throw new KvError('send', `expected a message, a text, got ${showValue(message)}`);
     const settled = settleOwn('send', SEND, options);
     return generation(() => this.#answerAlone(message, settled));
   }

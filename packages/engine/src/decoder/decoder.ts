@@ -1,6 +1,6 @@
-import { KvError } from '@kv/core';
 import type { ModelConfig, Matrix, Weights } from '@kv/checkpoints';
 import { denseRows, headsOf, ownBytes, slotLayers } from '@kv/checkpoints';
+import { expectIds } from '../expect-given.ts';
 import { createAngles } from './angles.ts';
 import type { Angles, Engine, PreparedProgram, Program, Runnable, WeightRows } from './program.ts';
 import { deltaRule, type DeltaRule } from './gated-delta.ts';
@@ -85,13 +85,6 @@ export async function layerInputs(
   if (!perLayer) return undefined;
   const [inputs] = await perLayer.program.run([x, await perLayer.rows(ids)], ids.length);
   return inputs;
-}
-
-/** Checks ids. @throws KvError for an id outside a vocabulary of this size */
-export function expectIds(ids: ArrayLike<number>, vocab: number): void {
-  for (let i = 0; i < ids.length; i++)
-    if (!(Number.isInteger(ids[i]) && ids[i] >= 0 && ids[i] < vocab))
-      throw new KvError('decoder', `a token id must be an integer from 0 to ${vocab - 1}, got ${ids[i]}`);
 }
 
 /**

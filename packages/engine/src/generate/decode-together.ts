@@ -1,4 +1,6 @@
-import { settleOwn } from '@kv/core/engine';
+import { KvError } from '@kv/core';
+import { settleOwn, showValue } from '@kv/core/engine';
+import { expectSequence } from '../expect-given.ts';
 import { DECODE } from '../options.ts';
 import type { DecodeOptions, Finish } from '../options.ts';
 import type { Sequence } from '../sequence/sequence.ts';
@@ -30,6 +32,9 @@ export async function decodeTogether(
   sequences: readonly Sequence[],
   options: DecodeOptions = {},
 ): Promise<readonly PromiseSettledResult<Continuation>[]> {
+  if (!Array.isArray(sequences))
+    throw new KvError('decodeTogether', `expected a list of sequences, got ${showValue(sequences)}`);
+  for (const sequence of sequences) expectSequence('decodeTogether', sequence);
   const settled = { ...settleOwn('decode', DECODE, options), inFlight: 1 };
   let steps: WaitingStep[] = [],
     deciding = 0;

@@ -1,15 +1,16 @@
 import { KvError } from '@kv/core';
 import { expectRead, renderedIds, roleRanges } from '@kv/checkpoints';
-import type { Budget, Policy, ResolvedOptions } from '@kv/core';
-import { budgetText, compile, settleOwn } from '@kv/core/engine';
+import type { ResolvedOptions } from '@kv/core';
+import { compile, settleOwn } from '@kv/core/engine';
 import { expectBias } from '../sampling/edits.ts';
 import { samplingOf } from '../sampling/options.ts';
 import { Sampler } from '../sampling/sampler.ts';
 import { policyOf } from '../policy-text.ts';
+import { expectModel, expectSequence } from '../expect-given.ts';
 import type { Model } from '../memory/runtime.ts';
 import { yieldToEvents } from '../yield-to-events.ts';
 import { policySizes } from '../cache/slot-sizes.ts';
-import { decodingPolicy, everyOf } from './policies.ts';
+import { decodingPolicy, everyOf, expectKept } from './policies.ts';
 import type { Policies } from './policies.ts';
 import { givenGrammar } from './answer-grammar.ts';
 import { generation } from './generation.ts';
@@ -54,10 +55,11 @@ export const generate = (model: Model, options: GenerateOptions): Generation<Gen
   generation(() => run(model, options));
 
 async function* run(model: Model, given: GenerateOptions): AsyncGenerator<Chunk, GenerateResult> {
+  expectModel('generate', model);
   const options = await withPolicies(model, settleOwn('generate', GENERATE, given)),
     { policy, budget, decodeBudget, protect, block, logits, backend, cache, signal, certify } = options,
     decodePolicy = decodingPolicy(options, (policy) => policySizes(model.config, cache ?? model.cacheForm, policy));
-  if (budget !== undefined && decodePolicy === undefined) expectEvicts(policy, budget);
+  if (budget !== undefined && decodePolicy === undefined) expectKept(policy, budget);
   const prompt = promptOf(model, options),
     { ids } = prompt,
     spans = protect ? protectedSpans(protect, prompt) : [];
@@ -125,20 +127,6 @@ async function* run(model: Model, given: GenerateOptions): AsyncGenerator<Chunk,
   }
 }
 
-/** @throws KvError for a budget that nothing keeps: without a policy, or with one that only scores */
-function expectEvicts(policy: Policy | undefined, budget: Budget): void {
-  if (policy === undefined)
-    throw new KvError(
-      'policy',
-      `expected the policy that keeps a budget of ${budgetText(budget)}, such as 'outstandingSentences', got none`,
-    );
-  if (['scores', 'weights', 'units'].includes(policy.to))
-    throw new KvError(
-      'policy',
-      `'${policy.label}' scores and chooses no slots, so a budget of ${budgetText(budget)} would drop nothing: compose it with a selector such as topK()`,
-    );
-}
-
 /** Options of `generate` with their policies resolved from text, and the grammar of its schema. */
 type Made = Omit<ResolvedOptions<typeof GENERATE>, 'policy' | 'decodePolicy' | 'schema'> & Policies;
 async function withPolicies(
@@ -159,6 +147,7 @@ async function withPolicies(
  * @returns why the generation ended
  */
 export async function* decode(sequence: Sequence, options: DecodeOptions = {}): AsyncGenerator<Chunk, Finish> {
+  expectSequence('decode', sequence);
   return yield* decodeWith(
     sequence,
     settleOwn('decode', DECODE, options),

@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import { compile, expectBudget } from '@kv/core/engine';
+import { budgetText, compile, expectBudget } from '@kv/core/engine';
 import type { Budget, Policy, SlotBytes } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 
@@ -38,4 +38,18 @@ export function decodingPolicy(
   const at = decodeBudget === undefined && budget !== undefined ? 'budget' : 'decodeBudget';
   expectBudget(compiled, decodeBudget ?? budget, { at, sizes: sizes?.(compiled) });
   return decodePolicy;
+}
+
+/** @throws KvError for a budget that nothing keeps: without a policy, or with one that only scores */
+export function expectKept(policy: Policy | undefined, budget: Budget): void {
+  if (policy === undefined)
+    throw new KvError(
+      'policy',
+      `expected the policy that keeps a budget of ${budgetText(budget)}, such as 'outstandingSentences', got none`,
+    );
+  if (['scores', 'weights', 'units'].includes(policy.to))
+    throw new KvError(
+      'policy',
+      `'${policy.label}' scores and chooses no slots, so a budget of ${budgetText(budget)} would drop nothing: compose it with a selector such as topK()`,
+    );
 }

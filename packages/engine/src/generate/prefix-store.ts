@@ -1,6 +1,7 @@
 import { compile, expectBudget, settleOwn } from '@kv/core/engine';
 import type { OptionValues } from '@kv/core';
 import { policySizes } from '../cache/slot-sizes.ts';
+import { expectModel } from '../expect-given.ts';
 import type { Model } from '../memory/runtime.ts';
 import { PREFIX_STORE } from '../options.ts';
 import { Sequence } from '../sequence/sequence.ts';
@@ -77,6 +78,7 @@ export const isLong = ({ config }: Model, length: number): boolean =>
  * ```
  */
 export function createPrefixStore(model: Model, options: PrefixOptions): PrefixStore {
+  expectModel('createPrefixStore', model);
   const { maxBytes, policy, budget, block, backend, cache, mostOperations } = settleOwn(
     'createPrefixStore',
     PREFIX_STORE,

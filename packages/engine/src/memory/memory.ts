@@ -1,5 +1,5 @@
 import { tokenBytes, type CacheForm } from '../cache/form.ts';
-import { expectIds } from '../decoder/decoder.ts';
+import { expectIds } from '../expect-given.ts';
 import { movesTogether } from '../cache/slot-sizes.ts';
 import type { Ledger } from '../ledger.ts';
 import type { ActivePolicy, EventResult } from './active-policy.ts';

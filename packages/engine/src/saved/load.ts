@@ -1,8 +1,9 @@
 import { id, KvError } from '@kv/core';
-import { allowanceOf, compile, isState, settleOwn, slotState, union } from '@kv/core/engine';
+import { allowanceOf, compile, isState, settleOwn, showValue, slotState, union } from '@kv/core/engine';
 import type { AttendHook, OptionValues } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import { fileSource, expectNamed, slotHeads, type KvHeads } from '@kv/checkpoints';
+import { expectModel } from '../expect-given.ts';
 import { policyOf } from '../policy-text.ts';
 import { LOAD_CACHE } from '../options.ts';
 import type { Rows } from '../cache/encode.ts';
@@ -33,6 +34,12 @@ export async function loadCache(
   from: Uint8Array | string,
   options: LoadCacheOptions = {},
 ): Promise<Sequence> {
+  expectModel('loadCache', model);
+  if (typeof from !== 'string' && !(from instanceof Uint8Array))
+    throw new KvError(
+      'loadCache',
+      `expected the bytes of saveCache, or the path of a file of them, got ${showValue(from)}`,
+    );
   const { policy, budget, backend, cache, window, mostOperations } = settleOwn('loadCache', LOAD_CACHE, options);
   const where = typeof from === 'string' ? from : 'saved cache',
     { config, name } = model;

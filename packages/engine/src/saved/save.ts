@@ -6,6 +6,7 @@ import { BLOCK, rowBytes } from '../cache/form.ts';
 import { levelsOf } from '../cache/records.ts';
 import { savedTerm, termOf } from '../memory/active-policy.ts';
 import { plainRows } from '../cache/cache-rows.ts';
+import { expectSequence } from '../expect-given.ts';
 import { writeSaved, type SavedArray } from './file.ts';
 import { MOST } from './manifest.ts';
 import type { SavedManifest, SavedLayer, SavedState } from './manifest.ts';
@@ -17,6 +18,7 @@ import type { SavedManifest, SavedLayer, SavedState } from './manifest.ts';
  * @throws KvError if nothing has been fed yet.
  */
 export async function saveCache(sequence: Sequence): Promise<Uint8Array> {
+  expectSequence('saveCache', sequence);
   const {
       memory,
       active,

@@ -1,8 +1,9 @@
 import { attentionLast, KvError } from '@kv/core';
 import { settleOwn, union } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
-import { expectIds } from '../decoder/decoder.ts';
 import { slotModel } from '../decoder/keeps.ts';
+import { expectIds } from '../expect-given.ts';
+import { expectKept } from '../generate/policies.ts';
 import { evicts } from '../memory/active-policy.ts';
 import type { FeedOptions, Output } from '../memory/feed.ts';
 import type { Memory } from '../memory/memory.ts';
@@ -48,9 +49,10 @@ export async function* prefill(
     policy = texts.policy === undefined ? undefined : await policyOf(texts.policy),
     policies = await Promise.all((texts.policies ?? []).map(policyOf));
   memory.expectUsable();
-  if (ids.length === 0) throw new KvError('prompt', 'must have at least one token, got none');
   expectIds(ids, model.config.vocab);
+  if (ids.length === 0) throw new KvError('prompt', 'must have at least one token, got none');
   const compiled = policy ? schedule.compiled(policy) : schedule.active.policy;
+  if (budget !== undefined && policies.length === 0 && !compiled.evicts) expectKept(policy, budget);
   const { needs, label, reach } = compiled,
     active = schedule.follow(compiled, schedule.allowance(compiled, budget, progress.length + ids.length));
   expectAlike(compiled, model);

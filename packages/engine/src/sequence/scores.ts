@@ -1,7 +1,8 @@
 import { KvError } from '@kv/core';
-import { compile, emptyDraft, runSteps } from '@kv/core/engine';
+import { compile, emptyDraft, runSteps, showValue } from '@kv/core/engine';
 import type { AnySignal, Policy } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
+import { expectSequence } from '../expect-given.ts';
 import { policyOf } from '../policy-text.ts';
 import type { Sequence } from './sequence.ts';
 
@@ -9,15 +10,19 @@ import type { Sequence } from './sequence.ts';
  * Returns the scores that a policy's scorers and transforms give the slots of one layer now, on KV rows. Nothing is
  * evicted.
  *
- * @throws KvError for a policy without a scorer
+ * @throws KvError for a policy without a scorer, and for a layer that the cache has not
  */
 export async function slotScores(
   sequence: Sequence,
   policy: Policy | string,
   layer: number,
 ): Promise<readonly Float32Array[]> {
+  expectSequence('slotScores', sequence);
   const compiled = compile(await policyOf(policy));
   sequence.memory.expectUsable();
+  const { length } = sequence.memory.caches.layers;
+  if (!(Number.isInteger(layer) && layer >= 0 && layer < length))
+    throw new KvError('slotScores', `expected a layer from 0 to ${length - 1}, got ${showValue(layer)}`);
   await sequence.halt();
   return scoresBy(sequence, compiled, layer, sequence.memory.caches.reader(layer));
 }

@@ -1,10 +1,11 @@
 import { id, KvError } from '@kv/core';
-import { compile, settleOwn } from '@kv/core/engine';
+import { compile, expectBackend, expectBudget, settleOwn } from '@kv/core/engine';
 import type { Backend, Budget, OptionValues, Policy, PositionSpan } from '@kv/core';
 import { greedy } from '../sampling/greedy.ts';
 import type { SamplingRule } from '../sampling/sampler.ts';
 import { policyOf } from '../policy-text.ts';
-import { expectIds } from '../decoder/decoder.ts';
+import { expectIds, expectModel, expectSpans } from '../expect-given.ts';
+import { expectKept } from '../generate/policies.ts';
 import { activePolicyOf, evicts } from '../memory/active-policy.ts';
 import type { ActivePolicy } from '../memory/active-policy.ts';
 import { atLength } from '../memory/budget-sizes.ts';
@@ -46,6 +47,8 @@ export class Sequence {
    */
   constructor(model: Model, backend?: Backend, options: SequenceOptions = {}) {
     const { window, cache, mostOperations, snapshots, start } = settleOwn('sequence', SEQUENCE, options);
+    expectModel('sequence', model);
+    if (backend !== undefined) expectBackend('sequence', backend);
     this.model = model;
     this.memory = start?.memory ?? model.memory({ backend, window, form: cache, mostOperations, snapshots });
     this.stats = emptyStats(start?.notes);
@@ -115,10 +118,13 @@ export class Sequence {
    * @throws KvError if the policy reads what was not recorded, or its forced slots exceed the budget
    */
   async evict(policy: Policy | string, budget: Budget): Promise<void> {
-    const compiled = this.#schedule.compiled(await policyOf(policy));
+    const read = await policyOf(policy),
+      compiled = this.#schedule.compiled(read);
     this.memory.expectUsable();
+    if (budget !== undefined) expectKept(read, budget);
     this.#speculation?.rollback();
     const allowance = this.#schedule.allowance(compiled, budget, this.progress.length);
+    if (allowance === undefined) expectBudget(compiled, undefined);
     this.#schedule.active = this.#schedule.follow(compiled, allowance);
     if (compiled.evicts) await this.#schedule.event();
   }
@@ -131,6 +137,7 @@ export class Sequence {
    */
   protect(spans: readonly PositionSpan[]): void {
     this.memory.expectUsable();
+    expectSpans(spans);
     if (!this.memory.slots.holds(spans))
       throw new KvError(
         'protect',

@@ -1,4 +1,5 @@
 import { KvError } from '@kv/core';
+import { expectObject, showValue } from '@kv/core/engine';
 import type { Model } from '@kv/models';
 import { random } from '@kv/tasks';
 import { groupBy, partsOf } from '../grouped.ts';
@@ -94,7 +95,7 @@ type Text = readonly number[];
  *
  * @param model a loaded model, or, with `start`, what its files say
  * @returns the choice; after an abort the one so far
- * @throws KvError for prompts of one document alone, prompts that are all the same or do not fit the model, answers none
+ * @throws KvError for what is no model or prompt, prompts of one document alone, prompts that are all the same or do not fit the model, answers none
  * of which has the form that its grader reads, and a state of something else
  */
 export async function choose(
@@ -102,6 +103,10 @@ export async function choose(
   prompts: readonly ChoicePrompt[],
   options: ChooseOptions,
 ): Promise<Choice> {
+  expectObject({ name: 'choose' }, 'a model or what its files say', model);
+  expectObject({ name: 'choose' }, 'options such as { candidates, goal }', options);
+  for (const [name, list] of Object.entries({ prompts, candidates: options.candidates }))
+    if (!Array.isArray(list)) throw new KvError('choose', `expected ${name} as a list, got ${showValue(list)}`);
   const { candidates, goal, minutes = 10, seed = 0, answerTokens = 32, level = 0.95, size = 1, signal } = options,
     work: ChoiceWork = { kind: 'choose', prompts, candidates, answerTokens };
   expectChoosable(model, work);

@@ -1,8 +1,8 @@
 import { count, KvError, number, whole } from '@kv/core';
 import type { Backend, OptionValues } from '@kv/core';
-import { settleOwn } from '@kv/core/engine';
+import { expectObject, settleOwn, showValue } from '@kv/core/engine';
 import { repeating } from '@kv/core/shared';
-import { allSlotScores, joinedHeads, watchLayers, Sequence } from '@kv/engine';
+import { allSlotScores, expectModel, joinedHeads, watchLayers, Sequence } from '@kv/engine';
 import type { HostModel } from '@kv/models';
 import { policy } from '@kv/policies';
 import { gateFile } from '@kv/scorers-gate';
@@ -64,9 +64,13 @@ const MOST_SUMS = 2 ** 30;
 export async function fitGate(
   model: HostModel,
   texts: readonly NamedText[],
-  { signal, onRead, ...given }: FitGateOptions = {},
+  given: FitGateOptions = {},
 ): Promise<FittedGate> {
-  const options = settleOwn('fitGate', FIT_GATE, given),
+  expectModel('fitGate', model);
+  if (!Array.isArray(texts)) throw new KvError('fitGate', `expected a list of { name, text }, got ${showValue(texts)}`);
+  expectObject({ name: 'fitGate' }, 'options as an object', given);
+  const { signal, onRead, ...settings } = given,
+    options = settleOwn('fitGate', FIT_GATE, settings),
     { config, tokenizer, fingerprint } = model,
     heads = joinedHeads(config);
   if (heads.length === 0)
