@@ -70,6 +70,8 @@ describe('a package by somebody else', () => {
       const own = join(made, name);
       await run(own, 'npm', 'install');
       await run(own, 'npm', 'publish');
+      rmSync(join(own, 'dist'), { recursive: true });
+      await run(own, 'npm', 'pack'); // which builds, as publishing does
       const [packed] = JSON.parse(await run(own, 'npm', 'pack', '--dry-run', '--json', '--ignore-scripts')) as [
         { name: string; files: { path: string }[] },
       ];
@@ -139,10 +141,25 @@ document.title = JSON.stringify([same, apply(long(), { values, budget: 2 }).kept
 // @ts-expect-error it has no such option
 far({ windw: 3 });
 `,
+      'models.ts': `import { generate, loadModel } from '@kv/models';
+const { text }: { text: string } = await generate(await loadModel('embedded'), { prompt: 'a', budget: '50%', policy: 'snapkv' });
+export { text };
+`,
       'index.html': '<!doctype html><title>x</title><script type="module" src="/app.ts"></script>',
     });
     const vite = `vite@${versionOf('vite')}`;
-    await run(cwd, 'npm', 'install', '@kv/core', '@kv/cpu', '@kv/selectors-top-k', '@me/kv-long', 'kv-far', vite);
+    await run(
+      cwd,
+      'npm',
+      'install',
+      '@kv/core',
+      '@kv/cpu',
+      '@kv/models',
+      '@kv/selectors-top-k',
+      '@me/kv-long',
+      'kv-far',
+      vite,
+    );
     const tsc = resolve(import.meta.dirname, '../../node_modules/.bin/tsc');
     for (const [module, moduleResolution] of [
       ['node16', 'node16'], // as nodenext
@@ -152,7 +169,10 @@ far({ windw: 3 });
       const lib = ['es2023', 'dom'];
       writeFileSync(
         join(cwd, 'tsconfig.json'),
-        JSON.stringify({ compilerOptions: { ...compilerOptions, target: 'es2022', lib }, files: ['app.ts'] }),
+        JSON.stringify({
+          compilerOptions: { ...compilerOptions, target: 'es2022', lib },
+          files: ['app.ts', 'models.ts'],
+        }),
       );
       await run(cwd, tsc, '-p', '.');
     }

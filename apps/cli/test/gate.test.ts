@@ -39,11 +39,15 @@ test('kv gate fits a gate, says how well it predicts, and kv run scores by it', 
   expect(made.stderr).toMatch(/kv gate: \d+ of \d+ jobs/);
   expect(readGate(readFileSync(join(model, 'gate.safetensors')))).toHaveLength(2);
   const json = await kv(
-    ['gate', '--model', model, '--text', 'a.txt', '--text', 'b.txt', ...short, '--out', 'own', '--json', '-q'],
+    ['gate', '--model', model, '--text', 'a.txt', '--text', 'b.txt', ...short, '--out', 'own', '--json'],
     { cwd },
   );
   const said = JSON.parse(json.stdout) as { file: string; r2: number[][]; mean: number; tokens: { trained: number } };
-  expect([said.file, said.r2.length, said.tokens.trained > 0, json.stderr]).toEqual(['own', 2, true, '']);
+  expect([said.file, said.r2.length, said.tokens.trained > 0]).toEqual(['own', 2, true]);
+  expect(json.stderr).toContain(
+    `gate: the policy 'gate' reads ${join(model, 'gate.safetensors')}: put the file there, or at that name next to a link to the model\n`,
+  );
+  expect(made.stderr).not.toContain('put the file there');
   expect(said.mean).toBeCloseTo(said.r2.flat().reduce((a, b) => a + b, 0) / 4, 9);
   expect(readFileSync(join(cwd, 'own'))).toEqual(readFileSync(join(model, 'gate.safetensors')));
   const prompt = 'The secret code is: XK7M9P2Q. The secret code is:';

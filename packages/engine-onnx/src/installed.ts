@@ -10,8 +10,8 @@ const NAME = 'onnxruntime-node';
  */
 export function installedOnnx(from: string | undefined, failed: (error: KvError) => void): Onnx | undefined {
   if (typeof process !== 'object' || process.versions?.node === undefined) return undefined;
-  const { createRequire } = builtin('node:module'),
-    { join } = builtin('node:path');
+  const { createRequire } = builtin<typeof import('node:module')>('node:module'),
+    { join } = builtin<typeof import('node:path')>('node:path');
   for (const base of [join(from ?? process.cwd(), 'index.js'), import.meta.url]) {
     const require = createRequire(base);
     try {

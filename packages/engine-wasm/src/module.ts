@@ -127,6 +127,6 @@ interface NodeFlags {
 function nodeFlags(): NodeFlags | undefined {
   const versions = globalThis.process?.versions as (NodeJS.ProcessVersions & { readonly bun?: string }) | undefined;
   if (versions?.node === undefined || versions.bun !== undefined) return undefined;
-  const { setFlagsFromString } = builtin('node:v8');
+  const { setFlagsFromString } = builtin<typeof import('node:v8')>('node:v8');
   return { set: (names) => names.forEach((name) => setFlagsFromString(`--${name}`)) };
 }

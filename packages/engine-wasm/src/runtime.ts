@@ -1,7 +1,16 @@
 import { headDims } from '@kv/checkpoints';
 import { formNames } from '@kv/core/engine';
 import { cpuWith, scratchBytes } from '@kv/cpu/engine';
-import { formOf, createDecoder, hostDecoder, hostRunning, embeddingsOf, HostCaches, Memory } from '@kv/engine';
+import {
+  formOf,
+  createDecoder,
+  endModel,
+  hostDecoder,
+  hostRunning,
+  embeddingsOf,
+  HostCaches,
+  Memory,
+} from '@kv/engine';
 import type { Decoder, Runtime, RunningHostModel } from '@kv/engine';
 import { engineName, wasmEngine } from './engine.ts';
 import type { WasmEngineOptions, WasmRunnable } from './engine.ts';
@@ -61,6 +70,7 @@ export function wasmRuntime(fast: FastModule, options?: WasmEngineOptions): Runt
         // what is free in the heap is of the process too
         scratchBytes: () => scratchBytes() + heap.memory.buffer.byteLength - placed - fused.store.bytes,
         destroy() {
+          if (!endModel(model)) return;
           fused.destroy();
           decoder.destroy();
         },

@@ -75,6 +75,7 @@ export class ThreadPool {
   readonly #control: number;
   /** Where the words of `pack` lie. */
   readonly #packing: number;
+  #ended = false;
 
   private constructor(fast: FastModule, threads: number) {
     this.fast = fast;
@@ -119,8 +120,9 @@ export class ThreadPool {
     kernels.join(this.#control, 0, threads, mayWait() ? spins : -1);
   }
 
-  /** Runs code on all threads, and returns when it is done. */
+  /** Runs code on all threads, and returns when it is done. @throws KvError once the workers have ended */
   call(command: Command): void {
+    if (this.#ended) throw new KvError('model', 'was destroyed: load it again');
     const { code, end, shared, own, ownBytes, rows, caches, cos, sin, position, packed } = command,
       { queries, window, shares, stride, apart, sums, scales } = command;
     this.heap
@@ -143,6 +145,8 @@ export class ThreadPool {
 
   /** Ends the workers. */
   destroy(): void {
+    if (this.#ended) return;
+    this.#ended = true;
     this.heap.words(this.#control + 64, 1)[0] = 0;
     this.kernels.call();
   }
@@ -172,7 +176,7 @@ function mayWait(): boolean {
 /** Starts a worker, and resolves when it is ready. */
 async function spawnWorker(data: object): Promise<void> {
   if (typeof process === 'object' && process.versions?.node !== undefined) {
-    const { Worker } = builtin('node:worker_threads'),
+    const { Worker } = builtin<typeof import('node:worker_threads')>('node:worker_threads'),
       worker = new Worker(inNode, { eval: true, workerData: data });
     await new Promise((up, failed) => {
       worker.once('message', up);

@@ -2,7 +2,7 @@ import { headDims } from '@kv/checkpoints';
 import { KvError } from '@kv/core';
 import { formNames } from '@kv/core/engine';
 import type { Gpu } from '@kv/gpu';
-import { createDecoder, embeddingsOf, formOf, Memory } from '@kv/engine';
+import { createDecoder, embeddingsOf, endModel, formOf, Memory } from '@kv/engine';
 import type { RunningModel, Runtime } from '@kv/engine';
 import type { Decoder } from '@kv/engine';
 import { gpuEngine, type DeviceRunnable, type GpuRuntimeOptions } from './engine.ts';
@@ -43,7 +43,9 @@ export function gpuRuntime(gpu: Gpu, options?: GpuRuntimeOptions): Runtime<Runni
             }),
           );
         },
-        destroy: () => decoder.destroy(),
+        destroy() {
+          if (endModel(model)) decoder.destroy();
+        },
       };
     },
   };

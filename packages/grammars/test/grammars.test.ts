@@ -1,7 +1,12 @@
+import type * as Package from '@mlc-ai/web-xgrammar';
 import { describe, expect, test } from 'vitest';
 import { grammarsOf, type AnswerForm, type Matcher, type VocabularyModel } from '../src/index.ts';
 import { allowedIds, walk } from './walk.ts';
 import { vocabularies } from './vocabularies.ts';
+import type { XGrammar } from '../src/xgrammar/types.ts';
+
+/** Declarations of what is used of the package, which name no package that is not installed with this one. */
+export const declared: typeof Package extends XGrammar<Package.TokenizerInfo> ? true : false = true;
 
 const model = await (vocabularies[0] as (typeof vocabularies)[number])[1](),
   { tokenizer } = model,

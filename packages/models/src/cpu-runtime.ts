@@ -52,7 +52,7 @@ export function cpuRuntime(options: CpuOptions = {}): Runtime<RunningHostModel> 
 function expectRoom(bytes: number): void {
   if (typeof process !== 'object' || process.versions?.node === undefined) return;
   const limit = process.constrainedMemory?.() ?? 0,
-    machine = builtin('node:os').totalmem(),
+    machine = builtin<typeof import('node:os')>('node:os').totalmem(),
     room = limit > 0 ? Math.min(limit, machine) : machine;
   if (bytes <= room) return;
   throw new KvError(

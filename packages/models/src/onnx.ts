@@ -19,11 +19,11 @@ export async function onnxWhereInstalled(
 }
 
 /** Whether an error of importing the package says that it is not installed, rather than that it does not load. */
-export const isNotInstalled = ({ code, message }: NodeJS.ErrnoException): boolean =>
+export const isNotInstalled = ({ code, message }: Error & { readonly code?: string | undefined }): boolean =>
   code === 'ERR_MODULE_NOT_FOUND' && message.startsWith("Cannot find package '@kv/engine-onnx'");
 
 /** Returns an empty object if the package is not installed. @throws any other error */
 function absent(error: unknown): Partial<typeof import('@kv/engine-onnx')> {
-  if (isNotInstalled(error as NodeJS.ErrnoException)) return {};
+  if (isNotInstalled(error as Error)) return {};
   throw error;
 }

@@ -4,7 +4,7 @@ import { builtin } from '@kv/checkpoints';
 export function availableThreads(): number {
   const count =
     typeof process === 'object' && process.versions?.node !== undefined
-      ? builtin('node:os').availableParallelism()
+      ? builtin<typeof import('node:os')>('node:os').availableParallelism()
       : (globalThis.navigator?.hardwareConcurrency ?? 1);
   return Math.min(8, count);
 }

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { KvError, parsePolicy } from '@kv/core';
-import { settleOwn } from '@kv/core/engine';
-import { expectBias, formOf, headDims, samplingOf, stateBytes, tokenBytes } from '@kv/engine';
+import { compile, settleOwn } from '@kv/core/engine';
+import { expectBias, expectKept, formOf, headDims, samplingOf, stateBytes, tokenBytes } from '@kv/engine';
 import { grammarsOf } from '@kv/grammars';
 import { expectRead } from '@kv/models';
 import type { CacheForm, Model } from '@kv/models';
@@ -92,6 +92,7 @@ export function createServer(options: ServerOptions): Server {
       ...{ policy, budget, block, every, fixed: fixedPolicy, registry: clientRegistry(given.registry) },
       sampling: samplingOf(given),
     };
+  if (budget !== undefined && !(policy && compile(policy).evicts)) expectKept(policy, budget);
   expectBias(given.logitBias, model.config.vocab);
   const template = chatTemplateKwargs && model.chatTemplate?.();
   if (template) expectRead(template, chatTemplateKwargs);
@@ -297,7 +298,7 @@ function expectPossible(run: () => unknown): void {
   try {
     run();
   } catch (cause) {
-    if (cause instanceof Refusal) throw new KvError(cause.param ?? 'policy', cause.message);
+    if (cause instanceof Refusal) throw new KvError(cause.param ?? 'policy', cause.message.replace(`'${cause.param}': `, ''));
     throw cause;
   }
 }

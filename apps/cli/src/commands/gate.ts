@@ -13,6 +13,7 @@ import { columns } from '../columns.ts';
 import { withFlagNames, withFlags } from '../flags.ts';
 import { withExamples } from '../help.ts';
 import { checkpointPath } from '../model-source.ts';
+import { plain } from '../plain.ts';
 import { startProgress } from '../progress.ts';
 import type { ProgressLine } from '../progress.ts';
 import { readWhole } from '../run/questions.ts';
@@ -26,7 +27,11 @@ export const GATE = {
   text: texts('A plain text, like what the model will read; more files may follow.'),
   ...FIT_GATE,
   out: maybe(
-    text('', 'a file', 'Where the gate goes.'),
+    text(
+      '',
+      'a file',
+      "Where the gate goes; the policy 'gate' reads it once it lies next to the model, or next to a link to it.",
+    ),
     `${GATE_FILE} next to the model, where the policy 'gate' looks`,
   ),
   json: on('Print one object: the file, the tokens and R² of every head.'),
@@ -59,7 +64,8 @@ async function fit(
   const { cwd, stdout, stderr, signal } = terminal,
     read = files.map((name) => ({ name, text: plainText(name, cwd) }));
   await withHostModel(command, terminal, async (model) => {
-    const path = out ?? sidecarPath(checkpointPath(model.name), GATE_FILE);
+    const own = sidecarPath(checkpointPath(model.name), GATE_FILE),
+      path = out ?? own;
     if (/^https?:/.test(path))
       throw new KvError('--out', 'expected a file, since a gate cannot be stored next to a model on a server');
     checkWritable(resolve(cwd, path), path);
@@ -82,6 +88,10 @@ async function fit(
           ? `${JSON.stringify({ file: path, tokens: fitted.tokens, ...spreadOf(fitted), r2: fitted.r2 })}\n`
           : told(path, fitted),
       );
+      if (resolve(cwd, path) !== resolve(cwd, own))
+        stderr.write(
+          `gate: the policy 'gate' reads ${plain(own)}: put the file there, or at that name next to a link to the model\n`,
+        );
     } finally {
       progress?.stop();
     }

@@ -5,9 +5,9 @@ import { builtin } from '../read/builtin.ts';
 export function embeddedFolder(): string {
   const own = typeof process === 'object' ? process.env.KV_EMBEDDED_DIR : undefined;
   if (own !== undefined && own !== '') return own;
-  const require = builtin('node:module').createRequire(import.meta.url);
+  const require = builtin<typeof import('node:module')>('node:module').createRequire(import.meta.url);
   try {
-    return builtin('node:path').dirname(require.resolve('@kv/model-embedded/config.json'));
+    return builtin<typeof import('node:path')>('node:path').dirname(require.resolve('@kv/model-embedded/config.json'));
   } catch {
     throw new KvError(
       'embedded',

@@ -251,15 +251,15 @@ async function openIfThere(folder: string, file: string, options: OpenOptions): 
     ? !blobs.has(file)
     : isUrl(folder)
       ? await isAbsent(urlOf(folder, file), options)
-      : (await builtin('node:fs/promises')
+      : (await builtin<typeof import('node:fs/promises')>('node:fs/promises')
           .stat(pathOf(folder, file))
           .catch(() => undefined)) === undefined;
   return missing ? undefined : open(folder, file, options);
 }
 
 function pathOf(folder: string, file: string): string {
-  return builtin('node:path').join(
-    folder.startsWith('file:') ? builtin('node:url').fileURLToPath(folder) : folder,
+  return builtin<typeof import('node:path')>('node:path').join(
+    folder.startsWith('file:') ? builtin<typeof import('node:url')>('node:url').fileURLToPath(folder) : folder,
     file,
   );
 }
@@ -268,7 +268,7 @@ async function expectFolder(folder: string): Promise<void> {
   if (
     isUrl(folder) ||
     (
-      await builtin('node:fs/promises')
+      await builtin<typeof import('node:fs/promises')>('node:fs/promises')
         .stat(pathOf(folder, '.'))
         .catch(() => undefined)
     )?.isDirectory() === true

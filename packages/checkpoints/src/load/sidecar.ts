@@ -58,7 +58,7 @@ async function read(path: string): Promise<Uint8Array | undefined> {
   if (/^https?:/.test(path)) {
     return (await isAbsent(path)) ? undefined : download(path, { maxBytes: MOST });
   }
-  const { stat, readFile } = builtin('node:fs/promises');
+  const { stat, readFile } = builtin<typeof import('node:fs/promises')>('node:fs/promises');
   const size = await stat(path).then(
     (s) => s.size,
     (cause: NodeJS.ErrnoException) => {

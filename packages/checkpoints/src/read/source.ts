@@ -94,7 +94,7 @@ export async function urlSource(url: string | URL, options?: DownloadOptions): P
 
 /** Returns a source over a file (Node), read by range through one handle. @throws KvError if it cannot be opened */
 export async function fileSource(path: string): Promise<ByteSource> {
-  const { open, stat } = builtin('node:fs/promises');
+  const { open, stat } = builtin<typeof import('node:fs/promises')>('node:fs/promises');
   const readable = <T>(work: Promise<T>): Promise<T> =>
     work.catch((cause: NodeJS.ErrnoException) => {
       throw new KvError(path, `cannot be read (${cause.code ?? cause.message})`);

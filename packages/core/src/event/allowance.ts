@@ -66,7 +66,7 @@ export function expectBudget(
     if (!policy.evicts || policy.choosesBudget) return;
     throw new KvError(
       at,
-      `'${policy.label}' evicts, so a budget is expected: a number of slots, a share such as '25%', or bytes such as '64MiB'`,
+      `'${policy.methodName}' evicts, so a budget is expected: a number of slots, a share such as '25%', or bytes such as '64MiB'`,
     );
   }
   const parsed = readBudget(budget, at);

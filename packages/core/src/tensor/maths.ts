@@ -1,7 +1,8 @@
 import { KvError } from './errors.ts';
 import { kernel } from './kernel.ts';
 import type { Kernel } from './kernel.ts';
-import type { Operand, Primitives } from './ops.ts';
+import { showValue } from '../piece/option.ts';
+import type { Axis, Binary, Operand, PoolOptions, Primitives, Reduction, Unary } from './ops.ts';
 import { LOWEST } from './tensor.ts';
 import type { DType, Tensor } from './tensor.ts';
 
@@ -96,10 +97,56 @@ const made = (ops: Ops): Omit<Ops, keyof Primitives> => ({
   top: (scores, k, masks) => ops.mark(ops.select(scores, k, masks), scores),
 });
 
-/** Returns all operations of a piece, from those of a backend. */
-export function withMaths({ where, select, matmul, ...rest }: Primitives): Ops {
+const GROUPED = ['mean', 'max', 'sum'];
+/** The words that an operation takes: which argument, and which there are. */
+const WORDS: Readonly<Partial<Record<keyof Primitives, readonly (readonly [at: number, words: readonly unknown[]])[]>>> =
+  {
+    from: [[1, [undefined, 'f32', 'u32']]],
+    map: [[0, ['exp', 'log', 'log1p', 'sqrt', 'abs', 'floor'] satisfies readonly Unary[]]],
+    zip: [
+      [0, ['add', 'sub', 'mul', 'div', 'max', 'min', 'less', 'atLeast', 'equal'] satisfies readonly Binary[]],
+    ],
+    reduce: [
+      [0, ['sum', 'mean', 'max', 'min', 'std'] satisfies readonly Reduction[]],
+      [2, ['rows', 'slots', 'channels'] satisfies readonly Axis[]],
+    ],
+    groupRows: [[0, GROUPED]],
+    groupSlots: [[0, GROUPED]],
+    norm: [[1, [undefined, 1, 2]]],
+    rank: [[1, ['row', 'all']]],
+  };
+type Call = (...args: readonly unknown[]) => Tensor;
+/** Returns operations that refuse words they do not know: without types they would compute something else. */
+function spelled<P extends Partial<Primitives>>(primitives: P): P {
+  const checked = Object.entries(WORDS).flatMap(([name, places]) => {
+    const call = primitives[name as keyof P] as Call | undefined;
+    if (!call) return [];
+    const careful: Call = (...args) => {
+      for (const [at, words] of places) expectWord(name, args[at], words);
+      return call(...args);
+    };
+    return [[name, careful] as const];
+  });
+  return { ...primitives, ...Object.fromEntries(checked) };
+}
+/** @throws KvError for a word that is not among these */
+function expectWord(name: string, word: unknown, words: readonly unknown[]): void {
+  if (words.includes(word)) return;
+  const known = words.filter((one) => one !== undefined);
+  throw new KvError(`ops.${name}`, `expected ${known.join(', ')}, got ${showValue(word)}`);
+}
+
+/**
+ * Returns all operations of a piece, from those of a backend.
+ * @throws KvError, from an operation, for a word that it does not know
+ */
+export function withMaths({ where, select, matmul, pool, ...rest }: Primitives): Ops {
   const ops = {
-    ...rest,
+    ...spelled(rest),
+    pool(x: Tensor, options: PoolOptions): Tensor {
+      expectWord('pool', options?.kind, ['mean', 'max']);
+      return pool(x, options);
+    },
     where: (mask: Mask, a: Operand, b: Operand): Tensor => (mask === 0 ? (b as Tensor) : where(mask, a, b)),
     select: (scores: Tensor, budgets: Tensor, { forced, banned, active }: Masks = {}): Tensor =>
       select(scores, budgets, { forced: forced || undefined, banned: banned || undefined, active }),

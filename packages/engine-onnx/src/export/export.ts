@@ -82,7 +82,7 @@ const plural = {
 
 /** @throws KvError for a folder with a model that no export has written, whose files an export would replace */
 function expectNoCheckpoint(folder: string): void {
-  const { existsSync, readdirSync, statSync } = builtin('node:fs');
+  const { existsSync, readdirSync, statSync } = builtin<typeof import('node:fs')>('node:fs');
   // one that is no folder is named where it is written
   const names = existsSync(folder) && statSync(folder).isDirectory() ? readdirSync(folder) : [],
     own = names.includes('onnx'),
@@ -121,7 +121,7 @@ async function write(
   folder: string,
   { weights, positions, attention, inlineBytes }: ResolvedOptions<typeof EXPORT>,
 ): Promise<readonly string[]> {
-  const { mkdirSync } = builtin('node:fs'),
+  const { mkdirSync } = builtin<typeof import('node:fs')>('node:fs'),
     external: Record<string, number> = {},
     parts = partsIn(folder);
   mkdirSync(`${folder}/onnx`, { recursive: true });
@@ -165,7 +165,8 @@ interface Parts {
   drop(): void;
 }
 function partsIn(folder: string): Parts {
-  const { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync, writeSync } = builtin('node:fs'),
+  const { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync, writeSync } =
+      builtin<typeof import('node:fs')>('node:fs'),
     names: string[] = [],
     at = (name: string): string => `${folder}/${name}`,
     part = (name: string): string => `${at(name)}.part`,

@@ -8,6 +8,7 @@ import { expectModel } from '../expect-given.ts';
 import { givenGrammar } from '../generate/answer-grammar.ts';
 import { decode } from '../generate/generate.ts';
 import { isPlace, placesOf, protectedSpans, textOfProtected } from '../generate/protect.ts';
+import { expectKept } from '../generate/policies.ts';
 import { generation } from '../generate/generation.ts';
 import type { Generation } from '../generate/generation.ts';
 import { report } from '../generate/report.ts';
@@ -105,7 +106,15 @@ export class Chat {
   /** Returns the policy, budget and schedule. @throws KvError for an invalid policy, or a budget that it cannot keep */
   retention(): Promise<ChatRetention> {
     const { policy, budget } = this.#options;
-    return (this.#retention ??= retentionOf(this.model, policy, budget, { ...this.#options, form: this.#form }));
+    return (this.#retention ??= retentionOf(
+      this.model,
+      policy ?? this.#loaded?.policy,
+      budget ?? this.#loaded?.budget,
+      {
+        ...this.#options,
+        form: this.#form,
+      },
+    ));
   }
 
   /**
@@ -204,7 +213,7 @@ export class Chat {
 
   #report(finish: Finish, { block, every }: ChatRetention): Report {
     const { maxNewTokens } = this.#options,
-      made = report(this.#sequence, finish, { maxNewTokens, block, every });
+      made = report(this.#sequence, finish, { maxNewTokens, block, every, inBlocks: true });
     return { ...made, notes: [...made.notes, ...this.#unprotected()] };
   }
 
@@ -333,6 +342,16 @@ export class Chat {
     }
   }
 
+  /** The policy and budget of the sequence that was given, where it evicts and no other policy was given. */
+  get #loaded(): { readonly policy: Policy; readonly budget: Budget | undefined } | undefined {
+    const { policy, budget } = this.#sequence.active;
+    if (this.#options.policy !== undefined || !policy.evicts) return undefined;
+    return {
+      policy: policy.piece as Policy,
+      budget: budget?.bytes === undefined ? budget?.slots : { bytes: budget.bytes },
+    };
+  }
+
   get #form(): CacheForm {
     return this.#sequence.memory.caches.context.form;
   }
@@ -357,8 +376,10 @@ async function retentionOf(
     policy = given === undefined ? undefined : await policyOf(given),
     compiled = policy && compile(policy),
     longest = Math.min(512, maxPositions);
-  if (!policy || !compiled?.evicts)
+  if (!policy || !compiled?.evicts) {
+    if (budget !== undefined) expectKept(policy, budget);
     return { ...(policy && { policy }), block: block ?? longest, ...(every !== undefined && { every }) };
+  }
   // messages need room in addition to the budget, so a policy that chooses its own size needs one too
   expectBudget({ ...compiled, choosesBudget: false }, budget);
   const sizes = policySizes(config, form, compiled, true), // a conversation outgrows the context, and its slots are then moved

@@ -33,7 +33,7 @@ export function decodingPolicy(
   if (compiled.evicts && (every ?? everyOf(compiled)) === undefined)
     throw new KvError(
       'every',
-      `'${compiled.label}' evicts while tokens are generated, so a number of tokens between two events is expected`,
+      `'${compiled.methodName}' evicts while tokens are generated, so a number of tokens between two events is expected`,
     );
   const at = decodeBudget === undefined && budget !== undefined ? 'budget' : 'decodeBudget';
   expectBudget(compiled, decodeBudget ?? budget, { at, sizes: sizes?.(compiled) });

@@ -65,7 +65,11 @@ export interface Report {
 export function report(
   sequence: Sequence,
   finish: Finish,
-  options: DecodeOptions & { readonly block?: number | undefined },
+  options: DecodeOptions & {
+    readonly block?: number | undefined;
+    /** Whether prompts come in blocks also under a policy that looks at the whole model, as in a chat. */
+    readonly inBlocks?: boolean;
+  },
 ): Report {
   const { active, memory, observer } = sequence,
     { notes, counts, times } = sequence.stats,
@@ -78,10 +82,11 @@ export function report(
   return {
     policy: named(prompt ?? active),
     ...(prompt && { decodePolicy: named(active) }),
-    ...(budget && {
-      ...budgetOf(budget),
-      budgetBytes: budget.slots * sizes.bytesPerSlot + (sizes.fixedBytes ?? 0),
-    }),
+    ...(budget &&
+      (active.policy.evicts || prompt?.policy.evicts) && {
+        ...budgetOf(budget),
+        budgetBytes: budget.slots * sizes.bytesPerSlot + (sizes.fixedBytes ?? 0),
+      }),
     budgets: last?.budgets ?? [],
     kept: last?.kept.map(numbersOf) ?? memory.slots.kept(),
     ...(last?.levels && { levels: last.levels.map((heads) => heads.map((of) => Array.from(of))) }),
@@ -138,17 +143,17 @@ function frozen(sequence: Sequence): number[] {
 
 function bound(
   { active, progress: { promptLength } }: Sequence,
-  { maxNewTokens = 64, block, every }: Parameters<typeof report>[2],
+  { maxNewTokens = 64, block, every, inBlocks = false }: Parameters<typeof report>[2],
 ): Report['bound'] {
   const { prompt: read = active, policy } = active,
     [evictsRead, evictsNow] = [evicts(read), evicts(active)];
   if (!evictsRead && !evictsNow) return { slots: promptLength + maxNewTokens, because: 'nothing is evicted' };
   const c = evictsNow ? (every ?? policy.hooks('cadence')[0]?.every) : undefined,
-    m = evictsRead && !waits(read.policy) ? (block ?? read.policy.hooks('cadence')[0]?.block) : undefined;
+    m = evictsRead && (inBlocks || !waits(read.policy)) ? (block ?? read.policy.hooks('cadence')[0]?.block) : undefined;
   const held = evictsRead ? mostOf(read) : promptLength,
     above = Math.max(held, evictsNow ? mostOf(active) : 0);
   const prefill = m === undefined ? promptLength : Math.min(promptLength, held + m);
-  const decoding = c === undefined ? held + maxNewTokens : above + c;
+  const decoding = c === undefined ? held + maxNewTokens : above + Math.min(c, maxNewTokens);
   return prefill >= decoding
     ? {
         slots: prefill,
@@ -162,6 +167,6 @@ function bound(
         because:
           c === undefined
             ? `evicted once, at the end of prefill, and up to ${maxNewTokens} tokens follow`
-            : `an event every ${c} tokens over ${evictsRead || !active.prompt ? 'a budget' : 'a prompt or a budget'} of ${above}`,
+            : `${c > maxNewTokens ? `up to ${maxNewTokens} tokens` : `an event every ${c} tokens`} over ${evictsRead || !active.prompt ? 'a budget' : 'a prompt or a budget'} of ${above}`,
       };
 }

@@ -6,7 +6,7 @@ import type { Backend } from '@kv/core';
 import { formOf, type CacheForm } from '../cache/form.ts';
 import { createDecoder } from '../decoder/decoder.ts';
 import { embeddingsOf } from '../memory/runtime.ts';
-import type { ModelParts } from '../memory/model-parts.ts';
+import { endModel, type ModelParts } from '../memory/model-parts.ts';
 import type { Model, RunningModel, Runtime } from '../memory/runtime.ts';
 import { hostDecoder } from './decoder.ts';
 import type { HostDecoder } from './decoder.ts';
@@ -54,6 +54,8 @@ export function hostRunning(
         }),
       ),
     scratchBytes,
-    destroy: () => decoder.destroy(),
+    destroy() {
+      if (endModel(model)) decoder.destroy();
+    },
   };
 }

@@ -1,3 +1,4 @@
+import { KvError } from '@kv/core';
 import type { Backend, Embeddings } from '@kv/core';
 import type { CacheForm } from '../cache/form.ts';
 import type { ModelConfig, Tokenizer } from '@kv/checkpoints';
@@ -13,6 +14,19 @@ export interface ModelParts {
 /** What caches read of their model, in addition to its decoder. */
 export interface MemoryModel extends ModelParts {
   readonly embeddings: Embeddings;
+}
+
+/** Models whose weights were freed. */
+const ended = new WeakSet<object>();
+/** Notes that a model's weights are freed, so that what is left of it refuses to run; whether they were not before. */
+export function endModel(model: MemoryModel): boolean {
+  const first = !ended.has(model);
+  ended.add(model);
+  return first;
+}
+/** @throws KvError once the model was destroyed */
+export function expectModelAlive(model: MemoryModel): void {
+  if (ended.has(model)) throw new KvError('model', 'was destroyed: load it again');
 }
 
 /** Options of the memory of one sequence. */

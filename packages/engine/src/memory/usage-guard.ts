@@ -2,6 +2,7 @@ import { KvError } from '@kv/core';
 import { isOverwritten, outOfMemory } from '@kv/core/engine';
 import { pauser, yieldToEvents } from '../yield-to-events.ts';
 import type { FeedOptions } from './feed.ts';
+import { expectModelAlive, type MemoryModel } from './model-parts.ts';
 
 /**
  * Guards what is changed by calls that await: a change that failed halfway makes it unusable, and it is freed when the
@@ -18,9 +19,14 @@ export class UsageGuard {
   /** Calls in progress. */
   #uses = 0;
 
-  /** @param signal once aborted, `between` throws */
-  constructor(signal: AbortSignal | undefined) {
-    this.#signal = signal;
+  readonly #model: MemoryModel;
+
+  /**
+   * @param model whose weights are read
+   * @param signal once aborted, `between` throws
+   */
+  constructor(model: MemoryModel, signal: AbortSignal | undefined) {
+    [this.#model, this.#signal] = [model, signal];
   }
 
   /** Whether `destroy` was called. */
@@ -35,8 +41,9 @@ export class UsageGuard {
       throw new KvError('sequence', `is unusable: it failed during ${this.#broken}; start a new one`);
   }
 
-  /** @throws KvError once it was destroyed */
+  /** @throws KvError once it, or its model, was destroyed */
   expectAlive(): void {
+    expectModelAlive(this.#model);
     if (this.destroyed) throw new KvError('sequence', 'was destroyed: start a new one');
   }
 

@@ -70,7 +70,13 @@ export async function loadCache(
       sizes = sizesAt(memory.caches, { policy: compiled, ...(attends && { attends }) }, tokens),
       allowance = given === undefined ? savedBudget(manifest) : allowanceOf(compiled, given, tokens, { sizes }),
       active = activePolicyOf(compiled, allowance, { ...(last && { last }), ...(attends && { attends }) });
-    return new Sequence(model, undefined, { start: { memory, active, outputs: new Outputs(logits) } });
+    const notes =
+      found === undefined && manifest.budget !== null
+        ? [
+            `loaded without a policy: nothing is evicted from now on; ${manifest.policy} kept it at ${manifest.budget} slots`,
+          ]
+        : [];
+    return new Sequence(model, undefined, { start: { memory, active, outputs: new Outputs(logits), notes } });
   } catch (error) {
     memory.destroy();
     throw error;

@@ -23,7 +23,7 @@ export interface GrammarBench {
 export const bench = (): Promise<GrammarBench> =>
   typeof process === 'object' && process.versions?.node !== undefined ? Thread.begin() : here();
 
-const begun = async (): Promise<Workshop> => begin(await factory(), (name) => builtin(`node:${name}` as 'node:fs'));
+const begun = async (): Promise<Workshop> => begin(await factory(), (name) => builtin(`node:${name}`));
 
 const failed = (said: string): KvError =>
   new KvError('grammar', `cannot be compiled: ${said || 'the structure is not one that xgrammar takes'}`);
@@ -88,7 +88,7 @@ class Thread implements GrammarBench {
   }
 
   static async begin(): Promise<Thread> {
-    const made = builtin('node:worker_threads');
+    const made = builtin<typeof import('node:worker_threads')>('node:worker_threads');
     return new Thread(new made.Worker(programOf(await factory()), { eval: true, execArgv: [] }));
   }
 

@@ -1,5 +1,3 @@
-import type * as XGrammar from '@mlc-ai/web-xgrammar';
-
 /** A part of xgrammar's WebAssembly module that its classes hide. */
 interface Binding {
   /** The class of matchers. */
@@ -11,9 +9,22 @@ export interface Vector {
   delete(): void;
 }
 
+/** What compiles grammars for one vocabulary. */
+export interface GrammarCompiler {
+  compileGrammar(text: string): Promise<object>;
+  compileStructuralTag(tag: string): Promise<object>;
+}
+/** The part of xgrammar's package that is used. Its own types are not installed where this package is. */
+export interface XGrammar<Info = never> {
+  readonly Grammar: { fromEBNF(text: string): Promise<{ dispose(): void }> };
+  readonly TokenizerInfo: {
+    createTokenizerInfo(tokens: string[], kind: string, spaces: boolean, size: number, stops: number[]): Promise<Info>;
+  };
+  readonly GrammarCompiler: { createGrammarCompiler(info: Info, caches: boolean): Promise<GrammarCompiler> };
+}
+
 /** An instance of xgrammar: a WebAssembly memory of its own. */
-export interface Instance
-  extends Pick<typeof XGrammar, 'TokenizerInfo' | 'GrammarCompiler' | 'GrammarMatcher' | 'Grammar'> {
+export interface Instance extends XGrammar {
   readonly binding: Binding;
   readonly memory: WebAssembly.Memory;
   /** Is called when the memory has grown. */

@@ -1,4 +1,4 @@
-import type { CompileJob, GrammarHandle, Workshop, XGrammarFactory } from './types.ts';
+import type { CompileJob, GrammarCompiler, GrammarHandle, Workshop, XGrammarFactory } from './types.ts';
 
 /**
  * Begins an instance of xgrammar that compiles. Its text is the program of a worker thread too, so that it refers to nothing
@@ -11,7 +11,7 @@ export async function begin(make: XGrammarFactory, require: (name: string) => un
     if (!line.startsWith('Aborted')) said = line;
   };
   const xgrammar = make(require, '/xgrammar.cjs', { log: note, warn: note, error: note }),
-    compilers = new Map<string, Awaited<ReturnType<typeof xgrammar.GrammarCompiler.createGrammarCompiler>>>(),
+    compilers = new Map<string, GrammarCompiler>(),
     grammars = new Map<number, GrammarHandle>();
   const first = await xgrammar.Grammar.fromEBNF('root ::= "a"'), // starts the module
     { ptr: begins } = (first as unknown as GrammarHandle).handle.$$;
