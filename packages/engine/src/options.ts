@@ -67,9 +67,12 @@ export const DECODE = {
   stop: texts('End the answer before this text.'),
   signal,
   ...SAMPLING,
-  grammar: object<Grammar>(
-    'a grammar',
-    'What the answer must be like: bans the tokens that may not come next.',
+  grammar: maybe(
+    value<Grammar>(
+      'a grammar, as answerGrammar makes it',
+      'What the answer must be like: bans the tokens that may not come next.',
+      (x): x is Grammar => typeof Object(x).begin === 'function',
+    ),
     'every token may come',
   ),
   stopAtEos: maybe(

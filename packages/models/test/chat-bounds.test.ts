@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { beforeAll, expect, test } from 'vitest';
-import { Chat, loadCache, loadModel, saveCache, type HostModel } from '../src/index.ts';
+import { Chat, loadCache, loadModel, saveCache, Sequence, type HostModel } from '../src/index.ts';
 
 let model: HostModel;
 beforeAll(async () => {
@@ -41,6 +41,15 @@ test('the bound that a chat reports is never exceeded, and is no more than budge
     ),
     { numRuns: 12 },
   );
+});
+
+test('a chat refuses a sequence of another model, and what is none', async () => {
+  const other = await loadModel('packages/model-reasoner');
+  expect(() => new Chat(model, { sequence: new Sequence(other) })).toThrow(
+    'chat: expected a sequence of embedded, got one of packages/model-reasoner',
+  );
+  for (const wrong of [{}, { model, memory: 1 }, new Map()])
+    expect(() => new Chat(model, { sequence: wrong as unknown as Sequence })).toThrow('chat: expected a sequence, such as');
 });
 
 test('a loaded conversation goes on under its policy, or says that it has none', async () => {

@@ -13,6 +13,7 @@ import type {
 } from '../piece/atoms.ts';
 import { expectObject } from './boundary.ts';
 import { factory } from '../piece/declare.ts';
+import { expectDeclared, expectSignals } from '../piece/expect-declared.ts';
 import type { DeclarationFields, Factory } from '../piece/declare.ts';
 import { ofOptions } from '../piece/piece-declaration.ts';
 import { context, stateOf } from '../piece/drafts.ts';
@@ -38,13 +39,18 @@ export interface HookDeclaration<O extends Options, S extends readonly AnySignal
   readonly loop?: (options: ResolvedOptions<O>) => ViewLoop | undefined;
 }
 
+/** Fields of a declaration of a hook, in addition to those of every declaration. */
+const FIELDS = 'needs hooks loop reach during copies together biases'.split(' ');
+
 /** Returns a factory of hooks; `atom` makes what an engine runs. */
 function hook<N extends string, O extends Options, S extends readonly AnySignal[]>(
   name: N,
   declared: HookDeclaration<O, S>,
   atom: (by: StepAuthor, options: ResolvedOptions<O>) => Atom,
 ): Factory<O, HookPiece<N>> {
-  const needsOf = (o: ResolvedOptions<O>): readonly AnySignal[] => ofOptions(declared.needs ?? [], o);
+  expectDeclared(name, declared, FIELDS);
+  const needsOf = (o: ResolvedOptions<O>): readonly AnySignal[] =>
+    expectSignals(name, ofOptions(declared.needs ?? [], o));
   return factory<O, HookPiece<N>>(
     name,
     declared,

@@ -1,4 +1,5 @@
 import { KvError } from '../tensor/errors.ts';
+import { expectDeclared } from './expect-declared.ts';
 import { withLabel } from './with-label.ts';
 import { print, settle, showValue } from './option.ts';
 import type { OptionValues, LabelledPart, Options, ResolvedOptions } from './option.ts';
@@ -104,6 +105,7 @@ export function factory<O extends Options, P extends LabelledPart | Piece, I ext
   make: (options: ResolvedOptions<O>, label: string, ...inside: I) => P,
   signals: (options: ResolvedOptions<O>) => readonly AnySignal[] = () => [],
 ): Factory<O, P, I> {
+  expectDeclared(name, { options, check });
   const arity = ARITY[takes];
   const call = (...args: readonly unknown[]): P => {
     const inside = arity === Infinity ? args : args.slice(0, arity);
@@ -157,9 +159,15 @@ export const method = <P extends Piece<any, any, any>, O extends Options = {}>(
     name,
     { ...about, source: typeof source === 'function' ? source.description.source : source },
     { kind: 'method' },
-    (o, called) => ({ ...make(o), methodName: called }),
-    (o) => make(o).atoms.flatMap(({ needs }) => needs),
+    (o, called) => ({ ...made(name, make(o)), methodName: called }),
+    (o) => made(name, make(o)).atoms.flatMap(({ needs }) => needs),
   );
+
+/** @throws KvError unless a method's function returned a piece */
+function made<P extends Piece>(name: string, piece: P): P {
+  if (isPiece(piece)) return piece;
+  throw new KvError(name, `expected a piece of its function, got ${showValue(piece)}`);
+}
 
 /** A part that pieces take as an option, such as a detector of anchors. */
 export interface OptionPart<K extends string, F> extends LabelledPart<K> {

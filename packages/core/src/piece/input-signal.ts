@@ -1,5 +1,6 @@
 import { KvError } from '../tensor/errors.ts';
 import type { Tensor } from '../tensor/tensor.ts';
+import { expectEquation } from './expect-declared.ts';
 import type { SignalReaders, StepContext } from './piece-declaration.ts';
 import { signalKey } from './signals.ts';
 import type { AnySignal, Signal } from './signals.ts';
@@ -47,6 +48,7 @@ export function inputSignal<const N extends string, const S extends readonly Any
   { rows, needs }: { readonly rows: InputSignal['ofInput']['rows']; readonly needs?: S },
   run: (ctx: InputContext & SignalReaders<S>) => Tensor,
 ): InputSignal<N> {
+  expectEquation(name, run);
   const other = needs?.find(({ cost, hidden, provide }) => cost !== 'artifact' || hidden || !provide);
   if (other)
     throw new KvError(

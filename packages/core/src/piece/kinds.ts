@@ -1,5 +1,6 @@
 import type { BudgetPlan, DraftSelection, Step, StepInput, StepKind } from './atoms.ts';
 import { factory } from './declare.ts';
+import { expectDeclared, expectEquation, expectSignals } from './expect-declared.ts';
 import type { DeclarationFields, Factory } from './declare.ts';
 import { ofOptions } from './piece-declaration.ts';
 import type {
@@ -72,7 +73,11 @@ function stepOf<O extends Options, S extends readonly AnySignal[], C, X, R>(
     hooks,
     shares,
   } = declared;
-  const by: StepAuthor = { name, label, needs: ofOptions(declared.needs ?? ([] as unknown as S), o) },
+  const by: StepAuthor = {
+      name,
+      label,
+      needs: expectSignals(name, ofOptions(declared.needs ?? ([] as unknown as S), o)),
+    },
     loop = declared.loop?.(o);
   const step: Step = {
     at: 'event',
@@ -141,15 +146,23 @@ function author<C, R>(
   leave: KindDefinition<C, R>['leave'],
 ): Author<any, any, any, any> {
   const definition = { kind, from, to, read, leave };
-  return (name, declared, run) =>
-    factory(
+  return (name, declared, run) => {
+    expectDeclared(name, declared, FIELDS);
+    expectEquation(name, run);
+    return factory(
       name,
       declared,
       definition,
       (o, label) => stepOf(name, definition, declared, run as never, o, label) as never,
-      (o) => ofOptions(declared.needs ?? [], o),
+      (o) => expectSignals(name, ofOptions(declared.needs ?? [], o)),
     );
+  };
 }
+/** Fields of a declaration of a kind, in addition to those of every declaration. */
+const FIELDS =
+  'needs ends minSlots open needsFullPrompt monotone choosesBudget approximate beforeSelector shares hooks acrossLayers reach loop'.split(
+    ' ',
+  );
 
 /** Declares a scorer: signals to scores `[H | G | 1, n]`, higher = keep. */
 export const scorer: Author<'start', 'scores', {}, Scores> = author('scorer', START, 'scores', nothing, leaveScores);
@@ -273,8 +286,10 @@ export const allocator = <const N extends string, O extends Options = {}>(
   name: N,
   declared: DeclarationFields<O> & Pick<PieceDeclaration<O, readonly AnySignal[], unknown, unknown>, 'approximate'>,
   plan: (plan: BudgetPlan, options: ResolvedOptions<O>) => BudgetPlan,
-): Factory<O, Piece<'start' | ScorePhase | 'units', 'same', N>> =>
-  factory(name, declared, { kind: 'allocator', from: PLANNED, to: 'same' }, (o, label) => {
+): Factory<O, Piece<'start' | ScorePhase | 'units', 'same', N>> => {
+  expectDeclared(name, declared, ['approximate']);
+  expectEquation(name, plan);
+  return factory(name, declared, { kind: 'allocator', from: PLANNED, to: 'same' }, (o, label) => {
     const step: Step = {
       at: 'event',
       kind: 'allocator',
@@ -289,3 +304,4 @@ export const allocator = <const N extends string, O extends Options = {}>(
     };
     return { protocol: PROTOCOL, from: PLANNED, to: 'same', name, label, atoms: [step] } as never;
   });
+};

@@ -82,6 +82,8 @@ interface Bounds {
   readonly want?: string;
 }
 
+const BOUNDS: readonly string[] = 'least most above below whole odd wholeFrom of want'.split(' ');
+
 function wanted({ least, most, above, below, whole, odd, of }: Bounds): string {
   const low = above ?? least;
   const high = below ?? most;
@@ -99,7 +101,13 @@ function wanted({ least, most, above, below, whole, odd, of }: Bounds): string {
  * @param says what the option means, in one sentence
  */
 export function number(fallback: number, says: string, bounds: Bounds = {}): Option<number> {
-  const { least = -Infinity, most = Infinity, above, below, whole, odd, wholeFrom, want, of } = bounds;
+  const { least = -Infinity, most = Infinity, above, below, whole, odd, wholeFrom, want, of } = bounds,
+    unknown = Object.keys(bounds).find((bound) => !BOUNDS.includes(bound));
+  if (unknown !== undefined)
+    throw new KvError(
+      'number',
+      `has no bound ${unknown}${didYouMean(unknown, BOUNDS) || `: it has ${BOUNDS.join(', ')}`}`,
+    );
   return {
     default: fallback,
     says,
@@ -259,6 +267,13 @@ function formed(form: OptionForm, x: unknown): unknown {
       return form.fits(x) ? x : NONE;
   }
 }
+/** Returns what is wrong with an option that was declared, or with its default; undefined if nothing is. */
+export function misfitOfDefault(option: unknown): string | undefined {
+  const { form, default: value } = Object(option) as Partial<Option<unknown>>;
+  if (form?.sort === undefined) return `expected one made by number, count, flag or the like, got ${showValue(option)}`;
+  if (value === undefined || formed(form, value) !== NONE) return undefined;
+  return `its default must be ${form.want}, got ${showValue(value)}`;
+}
 /** Whole numbers must be below it, since devices count in 32 bits. */
 const COUNTED = 2 ** 32;
 function inRange(
@@ -283,11 +298,27 @@ const tooMany = (form: OptionForm, x: unknown): boolean =>
   Number.isFinite(x) &&
   Number(x) >= COUNTED;
 
+/** Most characters of a list that an error shows. */
+const SHORT = 40;
+/** Returns a short list of numbers, texts and lists of them, as code; undefined for any other. */
+function shortList(x: readonly unknown[], depth = 0): string | undefined {
+  if (x.length > SHORT || depth > 1) return undefined;
+  const parts = x.map((one) =>
+      Array.isArray(one)
+        ? shortList(one, depth + 1)
+        : typeof one === 'object' || typeof one === 'function'
+          ? undefined
+          : showValue(one),
+    ),
+    all = `[${parts.join(', ')}]`;
+  return all.length > SHORT || parts.includes(undefined) ? undefined : all;
+}
+
 /** Formats a value for an error. */
 export function showValue(x: unknown): string {
   if (typeof x === 'string') return `'${x.length > 60 ? `${x.slice(0, 60)}…` : x}'`;
   if (typeof x === 'function') return `the function ${x.name || '(anonymous)'}`;
-  if (Array.isArray(x)) return x.length === 0 ? 'an empty array' : 'an array';
+  if (Array.isArray(x)) return x.length === 0 ? 'an empty array' : (shortList(x) ?? 'an array');
   if (ArrayBuffer.isView(x)) return `a ${x.constructor.name} of ${(x as Float32Array).length} numbers`;
   if (isMade(x)) return `the ${x.kind} '${x.label}'`;
   return typeof x === 'object' && x !== null ? 'an object' : String(x);

@@ -1,3 +1,4 @@
+import { KvError } from '../tensor/errors.ts';
 import type { Signal } from './signals.ts';
 import type { DType, Tensor } from '../tensor/tensor.ts';
 
@@ -26,13 +27,21 @@ export interface State<As extends string = string> extends Signal<As, Tensor> {
   readonly state: StateSpec;
 }
 
-/** Declares state: read it by naming it among the needs, write it by returning `{ state: { [as]: tensor } }`. */
-export const state = <N extends string>(name: N, spec: StateSpec): State<N> => ({
-  id: `state.${name}`,
-  as: name,
-  cost: 'free',
-  state: spec,
-});
+/**
+ * Declares state: read it by naming it among the needs, write it by returning `{ state: { [as]: tensor } }`.
+ * @throws KvError for a kind or rows that are none
+ */
+export function state<N extends string>(name: N, spec: StateSpec): State<N> {
+  for (const [field, words] of [
+    ['kind', KINDS],
+    ['rows', ROWS],
+  ] as const)
+    if (!words.includes(spec[field]))
+      throw new KvError(name, `expected ${field} of state as one of ${words.join(', ')}, got ${spec[field]}`);
+  return { id: `state.${name}`, as: name, cost: 'free', state: spec };
+}
+const KINDS: readonly string[] = ['slot', 'position', 'unit', 'sequence'] satisfies readonly StateSpec['kind'][],
+  ROWS: readonly string[] = ['query', 'kv', 'layer', 'model'] satisfies readonly StateSpec['rows'][];
 
 /** Returns the columns of a `sequence` state in a layer whose heads have this many channels. */
 export const stateColumns = ({ width = 1, perChannel = 0, perPair = 0 }: StateSpec, channels: number): number =>

@@ -99,22 +99,21 @@ const made = (ops: Ops): Omit<Ops, keyof Primitives> => ({
 
 const GROUPED = ['mean', 'max', 'sum'];
 /** The words that an operation takes: which argument, and which there are. */
-const WORDS: Readonly<Partial<Record<keyof Primitives, readonly (readonly [at: number, words: readonly unknown[]])[]>>> =
-  {
-    from: [[1, [undefined, 'f32', 'u32']]],
-    map: [[0, ['exp', 'log', 'log1p', 'sqrt', 'abs', 'floor'] satisfies readonly Unary[]]],
-    zip: [
-      [0, ['add', 'sub', 'mul', 'div', 'max', 'min', 'less', 'atLeast', 'equal'] satisfies readonly Binary[]],
-    ],
-    reduce: [
-      [0, ['sum', 'mean', 'max', 'min', 'std'] satisfies readonly Reduction[]],
-      [2, ['rows', 'slots', 'channels'] satisfies readonly Axis[]],
-    ],
-    groupRows: [[0, GROUPED]],
-    groupSlots: [[0, GROUPED]],
-    norm: [[1, [undefined, 1, 2]]],
-    rank: [[1, ['row', 'all']]],
-  };
+const WORDS: Readonly<
+  Partial<Record<keyof Primitives, readonly (readonly [at: number, words: readonly unknown[]])[]>>
+> = {
+  from: [[1, [undefined, 'f32', 'u32']]],
+  map: [[0, ['exp', 'log', 'log1p', 'sqrt', 'abs', 'floor'] satisfies readonly Unary[]]],
+  zip: [[0, ['add', 'sub', 'mul', 'div', 'max', 'min', 'less', 'atLeast', 'equal'] satisfies readonly Binary[]]],
+  reduce: [
+    [0, ['sum', 'mean', 'max', 'min', 'std'] satisfies readonly Reduction[]],
+    [2, ['rows', 'slots', 'channels'] satisfies readonly Axis[]],
+  ],
+  groupRows: [[0, GROUPED]],
+  groupSlots: [[0, GROUPED]],
+  norm: [[1, [undefined, 1, 2]]],
+  rank: [[1, ['row', 'all']]],
+};
 type Call = (...args: readonly unknown[]) => Tensor;
 /** Returns operations that refuse words they do not know: without types they would compute something else. */
 function spelled<P extends Partial<Primitives>>(primitives: P): P {

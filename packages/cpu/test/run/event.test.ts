@@ -34,7 +34,8 @@ describe('signals', () => {
     const piece = compose(
       sum(
         weightScorer('a', { needs: [attentionWindow(8), keys] }, ({ attention }) => attention)(),
-        weightScorer('b', { needs: [attentionWindow(8), attentionWindow(4)] }, ({ attention }) => attention)(),
+        weightScorer('b', { needs: [attentionWindow(8)] }, ({ attention }) => attention)(),
+        weightScorer('d', { needs: [attentionWindow(4)] }, ({ attention }) => attention)(),
       ),
       transform('c', { needs: [values, keys] }, ({ scores }) => scores)(),
       topK(),
@@ -186,7 +187,7 @@ describe('settle', () => {
     ));
   test.each([
     [new Float32Array(24), 'a Float32Array of 24 numbers'],
-    [[1, 2, 3, 4], 'an array'],
+    [[1, 2, 3, 4], '[1, 2, 3, 4]'],
     [{ data: Float32Array.of(1, 2, 3, 4), shape: [1, 4] }, 'an object'],
   ])('numbers of the host instead of a tensor are named (%#)', (given, got) =>
     expect(event(compose(scorer('plain', {}, () => given as never)(), topK()), layer({}))).rejects.toThrow(

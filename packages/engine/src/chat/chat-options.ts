@@ -15,7 +15,7 @@ export const CHAT = {
   ),
   budget: {
     ...GENERATE.budget,
-    says: "Slots per layer and KV head, or a share of the model's context, such as 25%.",
+    says: "Slots per layer and KV head, a share of the model's context such as 25%, or bytes such as 64MiB; with a policy.",
   },
   protect: {
     ...PROTECT,
@@ -32,7 +32,11 @@ export const CHAT = {
   cache: { ...CACHE, otherwise: "the model's; a `sequence` keeps its own" },
   maxNewTokens: whole(256, 'tokens', 'The longest answer.'),
   ...SAMPLING,
-  sequence: object<Sequence>('a sequence', 'A saved conversation to go on from.', 'an empty one'),
+  sequence: object<Sequence>(
+    'a sequence',
+    'A conversation of this model to go on from, as `loadCache` returns it: under its policy and budget, unless others are given.',
+    'an empty one',
+  ),
 };
 /** Options of `Chat`. */
 export interface ChatSettings extends OptionValues<typeof CHAT> {}

@@ -4,7 +4,7 @@ import { allowanceOf, compile, expectBudget, settleOwn, showValue, withProtected
 import type { ChatMessage } from '@kv/checkpoints';
 import type { CacheForm } from '../cache/form.ts';
 import { bytesOfSlots, policySizes } from '../cache/slot-sizes.ts';
-import { expectModel } from '../expect-given.ts';
+import { expectModel, expectSequence } from '../expect-given.ts';
 import { givenGrammar } from '../generate/answer-grammar.ts';
 import { decode } from '../generate/generate.ts';
 import { isPlace, placesOf, protectedSpans, textOfProtected } from '../generate/protect.ts';
@@ -81,6 +81,7 @@ export class Chat {
     expectModel('chat', model);
     this.#options = settleOwn('chat', CHAT, options);
     expectBias(this.#options.logitBias, model.config.vocab);
+    if (this.#options.sequence) expectOf(this.#options.sequence, model);
     this.model = model;
     this.#turns = turnsOf(model, this.#options.system, this.#options.chatTemplateKwargs);
     this.#sequence = this.#options.sequence ?? new Sequence(model, undefined, { cache: this.#options.cache });
@@ -363,6 +364,13 @@ export class Chat {
         'expected the answer before to be complete, got a call while it is generated: await it, or stop iterating',
       );
   }
+}
+
+/** @throws KvError for what is no sequence, or one of another model */
+function expectOf(sequence: Sequence, model: Model): void {
+  expectSequence('chat', sequence);
+  if (sequence.model !== model && sequence.model.fingerprint !== model.fingerprint)
+    throw new KvError('chat', `expected a sequence of ${model.name}, got one of ${sequence.model.name}`);
 }
 
 /** Returns a chat's policy, budget and schedule. @throws KvError for a policy or budget that cannot be kept */
