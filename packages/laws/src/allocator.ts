@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { sumOf } from '@kv/core/shared';
-import { compile } from '@kv/core/engine';
+import { compile, showValue } from '@kv/core/engine';
 import type { Piece, BudgetPlan } from '@kv/core';
 import { claim, lawsOf } from './law.ts';
 import type { Claim, Claims, LawOptions } from './law.ts';
@@ -51,7 +51,15 @@ function plan(piece: AnyAllocator, spec: PlanSpec): BudgetPlan & { readonly spec
     };
   const plans = compile(piece).steps.flatMap((s) => (s.kind === 'allocator' && s.plan ? [s.plan] : []));
   claim(plans.length > 0, () => `'${piece.label}' shares nothing out: expected a piece made by allocator()`);
-  return { ...plans.reduce((made, allot) => allot(made), start), spec };
+  const made = plans.reduce((before, allot) => {
+    const after: unknown = allot(before);
+    claim(
+      typeof after === 'object' && after !== null && Array.isArray((after as BudgetPlan).budgets),
+      () => `'${piece.label}': expected budgets [layer][head], got ${showValue(after)}`,
+    );
+    return { ...before, ...(after as BudgetPlan) };
+  }, start);
+  return { ...made, spec };
 }
 type Judge = (budget: number, slots: number, plan: BudgetPlan & { readonly spec: PlanSpec }) => void;
 const budgetsAre =

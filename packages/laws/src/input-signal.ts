@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { cpu } from '@kv/cpu';
-import { runInputSignal } from '@kv/core/engine';
+import { isInputSignal, runInputSignal, showValue } from '@kv/core/engine';
 import type { AnySignal, Backend, InputSignal, LayerContext, Tensor } from '@kv/core';
 import { agree, same } from './compare.ts';
-import { claim, lawsOf, TOLERANCE } from './law.ts';
-import type { Claims, LawOptions } from './law.ts';
+import { claim, suite, TOLERANCE } from './law.ts';
+import type { Claims, LawOptions, Suite } from './law.ts';
 import { random } from './random.ts';
 
 /** The tokens of one case. */
@@ -133,5 +133,11 @@ export const ofInput = {
     }),
 } satisfies Claims<InputSignal, InputSignalOptions>;
 
-/** The laws of a signal of a layer's input. They are asynchronous. */
-export const inputSignalLaws = lawsOf<InputSignal, InputSignalOptions>(ofInput);
+/**
+ * Returns the laws of a signal of a layer's input. They are asynchronous: await each.
+ * @throws Error for what is no such signal
+ */
+export function inputSignalLaws(signal: InputSignal, options: InputSignalOptions = {}): Suite {
+  claim(isInputSignal(Object(signal)), () => `expected a signal made by inputSignal(), got ${showValue(signal)}`);
+  return suite(ofInput, signal, options);
+}

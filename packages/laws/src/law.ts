@@ -1,4 +1,5 @@
 import fc from 'fast-check';
+import { showValue } from '@kv/core/engine';
 import type { AnySignal, Ops } from '@kv/core';
 import type { Layer } from './scene.ts';
 
@@ -66,12 +67,33 @@ export type Claim<Subject, O extends LawOptions = LawOptions> = (
 /** Claims by name. */
 export type Claims<Subject, O extends LawOptions = LawOptions> = Readonly<Record<string, Claim<Subject, O>>>;
 
+/** Options of all suites; each has some of them. */
+const KNOWN =
+  'tolerance runs signals at backend files layers make monotone nested positional ragged reference sinks size slack slots steps texts times turns'.split(
+    ' ',
+  );
+/** @throws Error for options that there are not, and for numbers by which laws would hold without a case */
+function expectLawOptions(options: LawOptions): void {
+  if (typeof options !== 'object' || options === null)
+    throw new Error(`laws: expected options such as { runs: 20 }, got ${showValue(options)}`);
+  const unknown = Object.keys(options).find((name) => !KNOWN.includes(name)),
+    { runs, tolerance, signals } = options;
+  if (unknown !== undefined) throw new Error(`laws: have no option ${unknown}: there are ${KNOWN.join(', ')}`);
+  if (runs !== undefined && !(Number.isInteger(runs) && runs > 0))
+    throw new Error(`laws: expected runs as a positive whole number, got ${showValue(runs)}`);
+  if (tolerance !== undefined && !(tolerance >= 0 && tolerance < Infinity))
+    throw new Error(`laws: expected tolerance as a number of at least 0, got ${showValue(tolerance)}`);
+  if (signals !== undefined && typeof signals !== 'function')
+    throw new Error(`laws: expected signals as a function, got ${showValue(signals)}`);
+}
+
 /**
  * Returns claims about one subject as laws, except those whose `unless` is true.
  * @param claims properties by name
  * @param subject what they are claimed of
  * @param options options of the laws
  * @param unless claims that do not apply to this subject
+ * @throws Error for options that there are not, or that are out of range
  */
 export function suite<N extends string, Subject, O extends LawOptions>(
   claims: Readonly<Record<N, Claim<Subject, O>>>,
@@ -79,6 +101,7 @@ export function suite<N extends string, Subject, O extends LawOptions>(
   options: O,
   unless: Partial<Record<N, boolean>> = {},
 ): Suite {
+  expectLawOptions(options);
   const held = Object.entries<Claim<Subject, O>>(claims).filter(([name]) => !unless[name as N]);
   return Object.fromEntries(held.map(([name, of]) => [name, law(of(subject, options), options)]));
 }

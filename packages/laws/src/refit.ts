@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { compose, selector } from '@kv/core';
-import { compile, emptyDraft, isState } from '@kv/core/engine';
+import { compile, emptyDraft, isState, showValue } from '@kv/core/engine';
 import type { AnySignal, LayerContext, Ops, Piece, Tensor } from '@kv/core';
 import { cpu, readCpu } from '@kv/cpu';
 import { claim, lawsOf } from './law.ts';
@@ -109,6 +109,12 @@ function refit(
       kept: ops.select(slots(marks), budgets),
       read: read as never,
     });
+  claim(
+    typeof made === 'object' && made !== null,
+    () => `'${piece.label}': expected keys, values or biases, got ${showValue(made)}`,
+  );
+  const other = Object.keys(made).find((name) => !['keys', 'values', 'biases'].includes(name));
+  claim(other === undefined, () => `'${piece.label}': expected keys, values or biases, got '${other}'`);
   const of = (name: 'keys' | 'values' | 'biases'): Float32Array => {
     const tensor = made?.[name];
     return tensor ? (readCpu(tensor).data as Float32Array) : cache[name];

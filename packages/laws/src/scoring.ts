@@ -19,7 +19,7 @@ export function scoresOf(
 ): readonly ResultRows[] {
   return drafts.map((draft, i) => {
     claim(draft.scores !== undefined, () => `'${piece.label}' left no scores in layer ${i}`);
-    return rowsOf(draft.scores, layers[i]);
+    return rowsOf(draft.scores, layers[i], 'f32');
   });
 }
 const MASKS = ['forced', 'banned'] as const;

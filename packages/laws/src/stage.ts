@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import { cpu, readCpu } from '@kv/cpu';
-import { compile, isState, runSteps, signalKey, emptyDraft, stateArray, traceOps } from '@kv/core/engine';
-import type { AnySignal, Backend, Embeddings, Ops, Piece, Tensor, DraftSelection } from '@kv/core';
+import { compile, isState, runSteps, showValue, signalKey, emptyDraft, stateArray, traceOps } from '@kv/core/engine';
+import type { AnySignal, Backend, DType, Embeddings, Ops, Piece, Tensor, DraftSelection } from '@kv/core';
 import type { EventLayer } from '@kv/core/engine';
 import { claim } from './law.ts';
 import type { LawOptions } from './law.ts';
@@ -193,8 +193,13 @@ function groupSums(data: Float32Array, group: number, slots: number): Float32Arr
 export const play = (piece: Piece, { layers, drafts }: StagedScene, ops: Ops): readonly DraftSelection[] =>
   runSteps(compile(piece).steps, layers, ops, drafts, (step, cells) => step.run(cells));
 
-/** Returns the numbers of a result of one layer. */
-export function rowsOf(tensor: Tensor, layer: Layer): ResultRows {
+/** Returns the numbers of a result of one layer. @param dtype the type that they must have @defaultValue any */
+export function rowsOf(tensor: Tensor, layer: Layer, dtype?: DType): ResultRows {
+  claim(
+    isHandle(tensor) && !Array.isArray((tensor as { data?: unknown }).data),
+    () => `expected a tensor, got ${showValue(tensor)} (ops.from makes tensors)`,
+  );
+  claim(dtype === undefined || tensor.dtype === dtype, () => `expected numbers of type ${dtype}, got ${tensor.dtype}`);
   const { data, shape, lengths } = readCpu(tensor),
     [rows = 0, slots = 0] = shape,
     kv = layer.lengths.length;

@@ -27,9 +27,9 @@ const made = (piece: Piece, drafts: readonly DraftSelection[], { layers }: Scene
     const layer = layers[l],
       flat = { ...layer, at: { ...layer.at, aligned: true } };
     return {
-      of: rowsOf(units.of, layer),
+      of: rowsOf(units.of, layer, 'u32'),
       scores: {
-        ...rowsOf(unitScores, flat),
+        ...rowsOf(unitScores, flat, 'f32'),
         valid: new Array<number>(unitScores.shape[0]).fill(unitScores.shape[1]),
       },
       count: units.count,

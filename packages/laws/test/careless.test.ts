@@ -1,0 +1,72 @@
+import { allocator, inputSignal, onCompact, positions, unit, values, weightScorer } from '@kv/core';
+import { describe, expect, test } from 'vitest';
+import { allocatorLaws, inputSignalLaws, refitLaws, scorerLaws, unitLaws } from '../src/index.ts';
+
+type Any = any;
+const scored = (run: Any) => (weightScorer as Any)('mine', { needs: [values, positions] }, run)();
+const norm = ({ ops, values: v }: Any) => ops.norm(v);
+/** Laws of what is declared rightly and computes wrongly, and what one of them says. */
+const WRONG: Readonly<Record<string, readonly [laws: () => Record<string, () => unknown>, law: string, says: RegExp]>> =
+  {
+    'scores that are whole numbers': [
+      () => scorerLaws(scored(({ positions: p }: Any) => p)),
+      'shape',
+      /expected numbers of type f32, got u32/,
+    ],
+    'scores that are no tensor': [
+      () => scorerLaws(scored(() => ({ data: [1], shape: [1, 1] }))),
+      'shape',
+      /expected a tensor, got an object|left no scores/,
+    ],
+    'units that are no whole numbers': [
+      () =>
+        unitLaws(
+          (unit as Any)('mine', {}, ({ ops, scores }: Any) => ({
+            units: { of: ops.fill(scores, 0), begin: [0], count: 1 },
+            scores,
+          }))(),
+        ),
+      'cover',
+      /expected numbers of type u32, got f32/,
+    ],
+    'an allocator that returns nothing': [
+      () => allocatorLaws((allocator as Any)('mine', {}, () => undefined)()),
+      'total',
+      /'mine': expected budgets \[layer\]\[head\], got undefined/,
+    ],
+    'a refit that misspells what it gives': [
+      () => refitLaws((onCompact as Any)('mine', { needs: [values] }, ({ values: v }: Any) => ({ value: v }))()),
+      'slots',
+      /'mine': expected keys, values or biases, got 'value'/,
+    ],
+  };
+
+describe('a law says what is wrong with', () => {
+  test.each(Object.keys(WRONG))('%s', (name) => {
+    const [laws, law, says] = WRONG[name];
+    expect(() => laws()[law]()).toThrow(says);
+  });
+  test('an allocator that leaves out what stays holds every law', () => {
+    const laws = allocatorLaws((allocator as Any)('mine', {}, ({ budgets }: Any) => ({ budgets }))());
+    for (const law of Object.values(laws)) expect(() => law()).not.toThrow();
+  });
+});
+
+test.each<[object, RegExp]>([
+  [{ runs: 0 }, /^laws: expected runs as a positive whole number, got 0$/],
+  [{ runs: -3 }, /^laws: expected runs as a positive/],
+  [{ run: 3 }, /^laws: have no option run: there are tolerance, runs, signals/],
+  [{ tolerence: 1 }, /^laws: have no option tolerence/],
+  [{ tolerance: Number.NaN }, /^laws: expected tolerance as a number/],
+  [{ signals: 3 }, /^laws: expected signals as a function, got 3$/],
+])('options %j are refused', (options, says) => {
+  expect(() => scorerLaws(scored(norm), options as Any)).toThrow(says);
+});
+
+test('laws of an input signal are promises, and refuse what is none', async () => {
+  expect(() => inputSignalLaws(values as Any)).toThrow('expected a signal made by inputSignal(), got an object');
+  const cumulative = inputSignal('mine', { rows: 'layer' }, ({ ops, input }: Any) =>
+    ops.mul(ops.reduce('mean', input, 'channels'), ops.reduce('sum', ops.norm(input), 'slots')),
+  );
+  await expect(inputSignalLaws(cumulative).blocks()).rejects.toThrow('in blocks of');
+});
