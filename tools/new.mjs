@@ -6,7 +6,7 @@ import { manifest } from './lib/manifests.mjs';
 import { createPiece, families } from './lib/piece.mjs';
 import { argumentsOf, fail, root, run } from './lib/process.mjs';
 
-const [family, name] = argumentsOf(
+const [family, name, ...more] = argumentsOf(
   'new',
   `npm run -s new -- FAMILY NAME
 
@@ -15,6 +15,7 @@ Families: ${families.join(', ')}. The name is lower-case words joined by '-'.
 
   npm run -s new -- scorers mine`,
 );
+if (more.length > 0) fail(`new: expected a family and a name, got ${more.join(' ')} after them`, 2);
 let folder;
 try {
   folder = createPiece(family, name);

@@ -1,5 +1,5 @@
 import { KvError, LOWEST } from '@kv/core';
-import { dims, hostTensor, sizeOf, takesLengths, withMaths } from '@kv/core/engine';
+import { dims, hostTensor, sizeOf, showValue, takesLengths, withMaths } from '@kv/core/engine';
 import type { Backend, Axis, Operand, Kernel, Products, Ops, Tensor } from '@kv/core';
 import type { HostTensor } from '@kv/core/engine';
 import { commonRows, cpuTensor, dense, expectExtent, raggedAs, rowsInPlace, zeros } from './dense.ts';
@@ -11,6 +11,7 @@ import { matmul, near, norms, totals } from './vector-ops.ts';
 import type { Vectors } from './vectors.ts';
 
 const c = (x: Tensor): HostTensor => {
+  if (typeof x !== 'object' || x === null) throw new KvError('ops', `expected a tensor, got ${showValue(x)}`);
   if (!('data' in x))
     throw new KvError('cpu', 'a tensor of another backend came in, expected one made by these operations');
   return x as HostTensor;

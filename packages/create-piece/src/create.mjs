@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { isWord, makeFolder, nameOf, versionsOf } from './template.mjs';
 
@@ -49,13 +49,17 @@ export function createOutside(cwd, name, kind) {
     // what a policy text calls it: without the prefix that packages have
     called = camel(word.replace(/^kv-(?=[a-z])/, ''));
   expectFree(name, kind, called);
-  return makeFolder(cwd, word, sources('common', 'outside', kind), {
+  const made = makeFolder(cwd, word, sources('common', 'outside', kind), {
     package: `${scope}${word}`,
     name: word,
     camel: called,
     year: String(new Date().getFullYear()),
     ...versionsOf(here, 'npm create @kv/piece NAME'),
   });
+  // its tables are written by a tool of the repository
+  const readme = join(cwd, made, 'README.md');
+  writeFileSync(readme, readFileSync(readme, 'utf8').replace(/<!-- (?:begin|end) .*? -->\n/g, ''));
+  return made;
 }
 
 /** @throws {Error} if no module can declare this: a word of JavaScript, or what the templates of a kind import */

@@ -74,6 +74,7 @@ test('every template fills every word, and its manifest is one that kv finds', a
       readFileSync(join(at, 'package.json'), 'utf8'),
     ) as Record<string, unknown>;
     expect([name, kv, keywords]).toEqual([`@me/kv-my-${kind}`, { pieces: true }, ['kv-piece', 'kv-cache']]);
+    expect(readFileSync(join(at, 'README.md'), 'utf8')).not.toContain('npm run readmes');
     expect(devDependencies).toMatchObject({ '@kv/laws': '^1.2.3', vitest: '^1.2.3' });
     expect(() => createOutside(folder, `kv-my-${kind}`, kind)).toThrow(`kv-my-${kind} must be free, but it exists`);
   }

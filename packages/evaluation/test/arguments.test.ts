@@ -5,6 +5,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { choose } from '../src/choose.ts';
 import { fitGate } from '../src/gate.ts';
+import { sweepTasks } from '../src/sweep/sweep.ts';
 
 const wrong = fc.constantFrom(undefined, null, true, NaN, 'text', {}, Promise.resolve(1), () => 1, new Map());
 
@@ -29,4 +30,20 @@ test.each<[string, (x: never, y: never, z: never) => unknown]>([
     }),
     { numRuns: 60 },
   );
+});
+
+test('a task that is no file says what a task may be', async () => {
+  for (const [task, near] of [
+    ['needle', 'there are niah_single_1, '],
+    ['chian', 'did you mean chain'],
+  ] as const)
+    await expect(
+      sweepTasks(
+        { tasks: [task] } as unknown as Parameters<typeof sweepTasks>[0],
+        '/tmp/sweep.json',
+        undefined as never,
+      ),
+    ).rejects.toThrow(
+      new RegExp(`^tasks: expected a file of problems, or one that is made, such as .*${near}.*, got "${task}"$`),
+    );
 });

@@ -238,6 +238,8 @@ export function createServer(options: ServerOptions): Server {
   }));
   responseRoutes(app, remembered);
 
+  /** Whether it was told to listen, or to close. */
+  let listens: 'listens' | 'was closed' | undefined;
   return {
     get memory() {
       return memoryOf(scheduler);
@@ -247,6 +249,8 @@ export function createServer(options: ServerOptions): Server {
     },
     async listen({ host = '127.0.0.1', port }) {
       expectHost(host, keys !== undefined);
+      if (listens) throw new KvError('listen', `expected a server that has not listened yet, got one that ${listens}`);
+      listens = 'listens';
       const address = await app.listen({ host, port });
       log.info(
         {
@@ -264,6 +268,7 @@ export function createServer(options: ServerOptions): Server {
       return address;
     },
     async close(graceMs = 10_000) {
+      listens = 'was closed';
       const closed = app.close();
       await scheduler.close(graceMs);
       const last = setTimeout(() => app.server.closeAllConnections(), 1000);
@@ -298,7 +303,8 @@ function expectPossible(run: () => unknown): void {
   try {
     run();
   } catch (cause) {
-    if (cause instanceof Refusal) throw new KvError(cause.param ?? 'policy', cause.message.replace(`'${cause.param}': `, ''));
+    if (cause instanceof Refusal)
+      throw new KvError(cause.param ?? 'policy', cause.message.replace(`'${cause.param}': `, ''));
     throw cause;
   }
 }

@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { frames, serve } from './serve.ts';
+import { createServer } from '../src/index.ts';
+import { catalogue } from '@kv/policies';
+import { embedded, frames, serve } from './serve.ts';
 import type { Serving } from './serve.ts';
 
 const text =
@@ -163,4 +165,17 @@ describe('a conversation under a budget', () => {
       talk = [...talk, json.choices[0].message, { role: 'user', content: text }];
     }
   });
+});
+
+test('a server refuses a budget that nothing keeps, and listens once', async () => {
+  const model = await embedded(),
+    of = (more: object) => createServer({ model, name: 'x', memory: 2 ** 28, registry: catalogue, ...more });
+  expect(() => of({ budget: 64 })).toThrow('policy: expected the policy that keeps a budget of 64, such as');
+  expect(() => of({ policy: 'streaming' })).toThrow(/^budget: 'streaming.*' evicts, so a budget is expected/);
+  const { server } = await serve();
+  await expect(server.listen({ port: 0 })).rejects.toThrow(
+    'listen: expected a server that has not listened yet, got one that listens',
+  );
+  await server.close();
+  await expect(server.listen({ port: 0 })).rejects.toThrow('got one that was closed');
 });

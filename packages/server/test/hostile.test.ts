@@ -63,8 +63,17 @@ describe('bodies and headers', () => {
   });
   test.each(['/%E0%A4%A', '/v1/models/%zz', '/a\u0000b', '//', '/v1/completions?%'])('GET %j', async (path) => {
     const { status, json } = await raw(`GET ${path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`);
-    expect([400, 404]).toContain(status);
+    expect([400, 404, 405]).toContain(status);
     expect(json.error).toMatchObject({ message: expect.any(String), type: 'invalid_request_error' });
+  });
+  test.each([
+    ['GET', '/v1/chat/completions', 'POST'],
+    ['DELETE', '/v1/messages', 'POST'],
+    ['POST', '/v1/models', 'GET'],
+  ])('%s %s says how it is answered', async (method, path, with_) => {
+    const answer = await fetch(`${on.url}${path}`, { method }),
+      { error } = (await answer.json()) as { error: { message: string } };
+    expect([answer.status, error.message]).toEqual([405, `${path} is answered at ${with_}, got ${method}`]);
   });
   test('every answer has an id of its own', async () => {
     const ids = new Set<string | null>();

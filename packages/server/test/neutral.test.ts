@@ -111,6 +111,7 @@ describe('what is not honoured', () => {
     ],
     [{ extra_body: { policy: 'snapkv' } }, 'extra_body', "'policy', 'budget', 'block'"],
     [{ web_search_options: {} }, 'web_search_options', 'is not supported'],
+    [{ max_tokn: 3 }, 'max_tokn', "'max_tokn' is not supported (did you mean max_tokens"],
     [{ stream_options: { include_obfuscation: true } }, 'stream_options.include_obfuscation', 'must be false'],
   ])('%j', async (more, param, sentence) => {
     const { status, json } = await chat({ messages: [user], ...more });

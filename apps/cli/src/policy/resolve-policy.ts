@@ -16,8 +16,16 @@ import { looksLikePath, policyModule } from './policy-module.ts';
  * @throws KvError in one sentence
  */
 export async function resolvePolicy(text: string, { cwd }: { readonly cwd: string }): Promise<Policy> {
-  const calls = policyCalls(text);
-  return parsePolicy(calls, await registryFor(calls, cwd));
+  const calls = policyCalls(text),
+    known = await registryFor(calls, cwd);
+  try {
+    return parsePolicy(calls, known);
+  } catch (cause) {
+    const unknown = KvError.is(cause) && cause.message.includes('expected the name of a method or piece'),
+      failed = unknown ? (await installedPieces(cwd)).failed : [];
+    if (!KvError.is(cause) || failed.length === 0) throw cause;
+    throw new KvError(cause.at, `${cause.message.slice(cause.at.length + 2)}; ${failed.join('; ')}`);
+  }
 }
 
 /** @throws KvError for a budget without a policy, which would keep everything */

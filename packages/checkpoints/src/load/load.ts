@@ -276,6 +276,6 @@ async function expectFolder(folder: string): Promise<void> {
     return;
   throw new KvError(
     'model',
-    `expected 'embedded', a .gguf file or a folder with config.json, model.safetensors and tokenizer.json, got ${JSON.stringify(folder)}`,
+    `expected 'embedded', a .gguf file or a folder with config.json, model.safetensors and tokenizer.json, got ${JSON.stringify(folder)}${/^[\w.-]+\/[\w.-]+$/.test(folder) ? '; fetchModel of @kv/hub fetches a model of the hub' : ''}`,
   );
 }

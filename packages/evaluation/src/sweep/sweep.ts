@@ -1,6 +1,7 @@
+import { existsSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { KvError } from '@kv/core';
-import { budgetOption, fitValue, isShare } from '@kv/core/engine';
+import { budgetOption, didYouMean, fitValue, isShare } from '@kv/core/engine';
 import type { CacheForm } from '@kv/engine';
 import type { Encode, GeneratedTask, Problem } from '@kv/tasks';
 import { generateProblems, generatedTasks, heldOutBook, sentencesOf } from '@kv/tasks';
@@ -183,7 +184,7 @@ export async function sweepTasks(
     if (Object.hasOwn(found, called)) throw new KvError('tasks', `expected each task once, got ${called} twice`);
     found[called] =
       typeof task === 'string'
-        ? readProblems(resolve(dirname(path), task), task)
+        ? problemsOf(task, resolve(dirname(path), task))
         : task.task === 'perplexity'
           ? windows(task.text === undefined ? book : readText(resolve(dirname(path), task.text), task.text), called, {
               encode,
@@ -202,6 +203,16 @@ export async function sweepTasks(
             );
   }
   return found;
+}
+
+/** Reads a file of problems. @throws KvError as `readProblems`, and for a word that no file has: what a task may be */
+function problemsOf(task: string, path: string): readonly Problem[] {
+  if (/^\w+$/.test(task) && !existsSync(path))
+    throw new KvError(
+      'tasks',
+      `expected a file of problems, or one that is made, such as { "task": "niah_single_1", "tokens": 512, "problems": 20 }${didYouMean(task, generatedTasks) || ` (there are ${generatedTasks.join(', ')})`}, got "${task}"`,
+    );
+  return readProblems(path, task);
 }
 
 /** Returns a task's name in rows and answers. */

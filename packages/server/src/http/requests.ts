@@ -89,7 +89,10 @@ function dropNulls(value: unknown): boolean {
 export function answerErrors(app: FastifyInstance, bodyBytes: number, paths: readonly string[]): void {
   app.setNotFoundHandler((request) => {
     const path = pathOf(request),
+      method = path === '/v1/models' ? 'GET' : 'POST',
       since = path === '/v1/embeddings' ? ', since it makes no embeddings' : '';
+    if (paths.includes(path) && request.method !== method)
+      throw new Refusal(`${path} is answered at ${method}, got ${request.method}`, { status: 405 });
     throw new Refusal(
       `there is nothing at ${request.method} ${path.slice(0, 100)}${since}: this server answers at ${paths.join(', ')}`,
       { status: 404 },

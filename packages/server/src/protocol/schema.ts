@@ -1,7 +1,7 @@
 import Type from 'typebox';
 import type { Static } from 'typebox';
 import type { Option } from '@kv/core';
-import { formNames } from '@kv/core/engine';
+import { didYouMean, formNames } from '@kv/core/engine';
 import { schemas } from '@kv/engine';
 import { promptRoles } from '@kv/models';
 import type { LogitBias, ProtectedPart } from '@kv/models';
@@ -219,7 +219,7 @@ export interface SchemaError {
   readonly instancePath: string;
   readonly keyword: string;
   readonly params: Readonly<Record<string, unknown>>;
-  readonly parentSchema?: { readonly description?: string };
+  readonly parentSchema?: { readonly description?: string; readonly properties?: object };
   readonly data?: unknown;
 }
 
@@ -249,7 +249,7 @@ export function schemaRefusal(errors: readonly SchemaError[]): { readonly param:
     const param = inside(params.additionalProperty),
       hint = CARRIERS.some((carrier) => param === carrier || param.startsWith(`${carrier}.`))
         ? `: '${Object.keys(POLICY).join("', '")}' are fields of the request itself`
-        : '';
+        : didYouMean(String(params.additionalProperty), Object.keys(parentSchema?.properties ?? {}));
     return { param, message: `'${param}' is not supported${hint}` };
   }
   if (keyword === 'required') {
