@@ -11,7 +11,7 @@ const FUNCTIONS = 'check ends minSlots shares hooks acrossLayers loop copies bia
 
 /**
  * Checks what somebody without types declares, when it is declared: later nothing names the declaration.
- * @param fields those that this kind has beside the common ones; not checked if it is left out
+ * @param fields those of this kind, in addition to the common ones; not checked if it is left out
  * @throws KvError for a name that is no text, options whose default does not fit, and unknown fields
  */
 export function expectDeclared(name: string, declared: object, fields?: readonly string[]): void {
