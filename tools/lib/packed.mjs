@@ -1,15 +1,17 @@
 import { join } from 'node:path';
 import { onTrial, published } from './manifests.mjs';
-import { run } from './process.mjs';
+import { documentOptions } from './option-docs.mjs';
+import { root, run } from './process.mjs';
 
 /**
  * Packs every published package into a folder, as `pnpm publish` would: workspace: and catalog: specifiers become
- * versions. They must be built. `repository` is written into their manifests.
+ * versions. They must be built; what options mean is written into their declarations, and `repository` into their manifests.
  * @param {string} folder
  * @param {string} repository
  */
 export async function packed(folder, repository) {
   const packages = published().filter(({ folder: source }) => !onTrial(source));
+  for (const { folder: source } of packages) await documentOptions(join(root, source));
   const { code, output } = await run('env', [
     `KV_REPOSITORY=${repository}`,
     'pnpm',

@@ -5,6 +5,7 @@ import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, 
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
+import * as ts from 'typescript';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { root } from '../lib/process.mjs';
 import { versionOf } from '../lib/registry.mjs';
@@ -27,6 +28,34 @@ const run = async (cwd: string, command: string, ...args: string[]): Promise<str
     throw new Error(`${command} ${args.join(' ')} failed in ${cwd}:\n${stdout}\n${stderr}`);
   }
 };
+/** What an editor shows of the option where this text stands in a file. */
+function hover(cwd: string, name: string, text: string): string {
+  const file = join(cwd, name),
+    source = readFileSync(file, 'utf8'),
+    service = ts.createLanguageService({
+      getScriptFileNames: () => [file],
+      getScriptVersion: () => '1',
+      getScriptSnapshot: (path) => {
+        const read = ts.sys.readFile(path);
+        return read === undefined ? undefined : ts.ScriptSnapshot.fromString(read);
+      },
+      getCurrentDirectory: () => cwd,
+      getCompilationSettings: () => ({
+        module: ts.ModuleKind.Node16,
+        moduleResolution: ts.ModuleResolutionKind.Node16,
+        target: ts.ScriptTarget.ES2022,
+        strict: true,
+        types: [],
+      }),
+      getDefaultLibFileName: (options) => ts.getDefaultLibFilePath(options),
+      fileExists: ts.sys.fileExists,
+      readFile: ts.sys.readFile,
+      directoryExists: ts.sys.directoryExists,
+      getDirectories: ts.sys.getDirectories,
+    });
+  return ts.displayPartsToString(service.getQuickInfoAtPosition(file, source.indexOf(text) + 1)?.documentation);
+}
+
 const folderOf = (name: string, files: Readonly<Record<string, string>> = {}): string => {
   const path = join(folder, name);
   for (const [file, text] of Object.entries({ 'package.json': '{ "private": true, "type": "module" }', ...files })) {
@@ -176,6 +205,11 @@ export { text };
       );
       await run(cwd, tsc, '-p', '.');
     }
+    expect(hover(cwd, 'models.ts', "budget: '50%'")).toMatch(
+      /^What evictions leave: slots per layer and KV head, a share/,
+    );
+    expect(hover(cwd, 'app.ts', 'windw: 3')).toBe(''); // there is no such option
+    expect(hover(cwd, 'models.ts', "policy: 'snapkv'")).toMatch(/^What keeps the cache at its budget/);
     await run(cwd, 'npx', 'vite', 'build');
     const [script = ''] = readdirSync(join(cwd, 'dist/assets')).filter((name) => name.endsWith('.js'));
     const bundle = join(cwd, 'dist/assets', script);

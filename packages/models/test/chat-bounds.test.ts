@@ -49,7 +49,9 @@ test('a chat refuses a sequence of another model, and what is none', async () =>
     'chat: expected a sequence of embedded, got one of packages/model-reasoner',
   );
   for (const wrong of [{}, { model, memory: 1 }, new Map()])
-    expect(() => new Chat(model, { sequence: wrong as unknown as Sequence })).toThrow('chat: expected a sequence, such as');
+    expect(() => new Chat(model, { sequence: wrong as unknown as Sequence })).toThrow(
+      'chat: expected a sequence, such as',
+    );
 });
 
 test('a loaded conversation goes on under its policy, or says that it has none', async () => {
@@ -66,6 +68,10 @@ test('a loaded conversation goes on under its policy, or says that it has none',
     await free.send(message);
     expect(longest(kept.sequence.kept())).toBe(budget);
   }
+  const cleared = new Chat(model, { sequence: await loadCache(model, bytes, { policy, budget }), maxNewTokens: 6 });
+  cleared.clear();
+  for (const message of messages) await cleared.send(message);
+  expect(longest(cleared.sequence.kept())).toBe(budget);
   expect(longest(free.sequence.kept())).toBeGreaterThan(2 * budget);
   const { report } = await free.send('Hi');
   expect([report.policy, report.budget]).toEqual(['full', undefined]);

@@ -7,13 +7,20 @@ import * as models from '../src/index.ts';
 
 const at = new URL('../README.md', import.meta.url),
   README = readFileSync(at, 'utf8'),
-  [first, draws, cache] = blocksOf(at),
+  [first, chats, draws, cache] = blocksOf(at),
   modules = { '@kv/models': models };
 
 test('the first lines load, stream and say what they print', async () => {
   const { streamed, text, report } = await runBlock(first, modules, ['streamed', 'text', 'report']),
     { kept } = report as models.Report;
   expect(first).toContain(`// => ${[streamed === text, String(text).trim(), kept[0][0].length].join(' ')}\n`);
+});
+test('the lines about a conversation save it and go on from it, at its budget', async () => {
+  const { later, text, report } = await runBlock(chats, modules, ['later', 'text', 'report']);
+  expect(typeof text).toBe('string');
+  expect((report as models.Report).budget).toBe(64);
+  const kept = (later as models.Chat).sequence.kept().flat();
+  expect(Math.max(...kept.map(({ length }) => length))).toBe(64);
 });
 test('the lines about draws give the same text twice', async () => {
   const { text, again } = await runBlock(draws, modules, ['text', 'again']);

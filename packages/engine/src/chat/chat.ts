@@ -66,6 +66,7 @@ export class Chat {
   /** What was sent and answered so far, without the system text. */
   readonly messages: ChatMessage[] = [];
   readonly #options: ResolvedOptions<typeof CHAT>;
+  readonly #keeps: Pick<ChatSettings, 'policy' | 'budget'>;
   readonly #turns: ChatTurns;
   #sequence: Sequence;
   /** Tokens of the conversation that the cache does not hold yet. */
@@ -82,6 +83,7 @@ export class Chat {
     this.#options = settleOwn('chat', CHAT, options);
     expectBias(this.#options.logitBias, model.config.vocab);
     if (this.#options.sequence) expectOf(this.#options.sequence, model);
+    this.#keeps = keptBy(this.#options);
     this.model = model;
     this.#turns = turnsOf(model, this.#options.system, this.#options.chatTemplateKwargs);
     this.#sequence = this.#options.sequence ?? new Sequence(model, undefined, { cache: this.#options.cache });
@@ -106,16 +108,8 @@ export class Chat {
 
   /** Returns the policy, budget and schedule. @throws KvError for an invalid policy, or a budget that it cannot keep */
   retention(): Promise<ChatRetention> {
-    const { policy, budget } = this.#options;
-    return (this.#retention ??= retentionOf(
-      this.model,
-      policy ?? this.#loaded?.policy,
-      budget ?? this.#loaded?.budget,
-      {
-        ...this.#options,
-        form: this.#form,
-      },
-    ));
+    const { policy, budget } = this.#keeps;
+    return (this.#retention ??= retentionOf(this.model, policy, budget, { ...this.#options, form: this.#form }));
   }
 
   /**
@@ -343,16 +337,6 @@ export class Chat {
     }
   }
 
-  /** The policy and budget of the sequence that was given, where it evicts and no other policy was given. */
-  get #loaded(): { readonly policy: Policy; readonly budget: Budget | undefined } | undefined {
-    const { policy, budget } = this.#sequence.active;
-    if (this.#options.policy !== undefined || !policy.evicts) return undefined;
-    return {
-      policy: policy.piece as Policy,
-      budget: budget?.bytes === undefined ? budget?.slots : { bytes: budget.bytes },
-    };
-  }
-
   get #form(): CacheForm {
     return this.#sequence.memory.caches.context.form;
   }
@@ -371,6 +355,14 @@ function expectOf(sequence: Sequence, model: Model): void {
   expectSequence('chat', sequence);
   if (sequence.model !== model && sequence.model.fingerprint !== model.fingerprint)
     throw new KvError('chat', `expected a sequence of ${model.name}, got one of ${sequence.model.name}`);
+}
+
+/** Returns the policy and budget of the options, else those of the sequence that was given, where it evicts. */
+function keptBy({ policy, budget, sequence }: ResolvedOptions<typeof CHAT>): Pick<ChatSettings, 'policy' | 'budget'> {
+  const active = sequence?.active;
+  if (policy !== undefined || !active?.policy.evicts) return { policy, budget };
+  const { slots, bytes } = active.budget ?? {};
+  return { policy: active.policy.piece as Policy, budget: budget ?? (bytes === undefined ? slots : { bytes }) };
 }
 
 /** Returns a chat's policy, budget and schedule. @throws KvError for a policy or budget that cannot be kept */
