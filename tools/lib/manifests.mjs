@@ -23,7 +23,14 @@ export const onTrial = (path) => /\/zz-trial-[a-z]+(?:\/|$)/.test(path);
 /** Returns every package that is not private, with its folder and manifest. */
 export const published = () =>
   packageFolders()
-    .map((folder) => ({ folder: relative(root, folder), manifest: manifest(folder) }))
+    .flatMap((folder) => {
+      try {
+        return { folder: relative(root, folder), manifest: manifest(folder) };
+      } catch (error) {
+        if (onTrial(folder)) return []; // it went meanwhile
+        throw error;
+      }
+    })
     .filter(({ manifest }) => !manifest.private);
 
 /** Packages whose manifest says that they hold pieces (`"kv": { "pieces": true }` or a subpath), as `published`. */

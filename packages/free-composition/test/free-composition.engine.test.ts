@@ -18,7 +18,7 @@ test('any two choices that types admit generate together: blocks, decoding, hook
     ),
     { model } = await withFiles(folder);
   const { rows } = covering(2),
-    turn = rowsOfTurn(rows),
+    turn = rowsOfTurn(rows, 16),
     wrong: string[] = [];
   let evicted = 0;
   for (const [, row] of turn)

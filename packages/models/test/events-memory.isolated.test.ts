@@ -3,6 +3,7 @@ import { runInNewContext } from 'node:vm';
 import { compose } from '@kv/core';
 import { h2o, snapkv } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
+import { inTurn } from '@kv/model-testing/in-turn';
 import { expect, test } from 'vitest';
 import { loadModel, Sequence } from '../src/index.ts';
 
@@ -24,10 +25,13 @@ const [events, before] = [300, 100];
 /** Maximum bytes of text and offsets of the tokens in between; an event that leaked would take 170 KB, all of them 51 MB. */
 const most = 2e6;
 
-for (const [name, policy] of [
-  ['snapkv', compose(snapkv({ window: 4 }), topK())],
-  ['h2o', compose(h2o(), topK())],
-] as const) {
+for (const [name, policy] of inTurn(
+  [
+    ['snapkv', compose(snapkv({ window: 4 }), topK())],
+    ['h2o', compose(h2o(), topK())],
+  ] as const,
+  2,
+)) {
   test(`${events} events of blocks of a prompt under ${name} leave no more than 100 did, a fork's too`, async () => {
     const model = await loadModel('embedded'),
       sequence = new Sequence(model),

@@ -106,7 +106,7 @@ const hooked = pieces.filter((factory) =>
       .make({})
       .atoms.some(({ at }) => at !== 'event'),
   ),
-  chosen = inTurn(hooked, 2);
+  chosen = inTurn(hooked, 4);
 describe('hooks take no more than slots allow, whatever their options say', async () => {
   const model = await loadModel('embedded'),
     ids = Array.from({ length: 24 }, (_, i) => (i * 7) % 50);
