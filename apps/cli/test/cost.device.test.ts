@@ -54,7 +54,7 @@ describe.skipIf(!gpu)('a plan', () => {
       shape.destroy();
       return [score, select, compact].flatMap(({ dispatches, bytes }) => [dispatches, bytes]);
     };
-    for (const [name, policy] of inTurn(evicting, 9))
+    for (const [name, policy] of inTurn(evicting, 15))
       for (const slots of name === 'adakv' || name === 'fullTa' ? [96, 700] : [96]) {
         // beyond 512 slots sorts take more dispatches
         const budget = Math.max(slots / 2, policy.minSlots(slots, slots / 2)),

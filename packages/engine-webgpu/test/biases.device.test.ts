@@ -18,7 +18,7 @@ for (const text of inTurn(
     'snapkv(window=6) | topK | moments(spread=true)',
     'h2o(recent=4) | topK | moments | fit(queries=5,ridge=0.03)',
   ],
-  2,
+  3,
 ))
   gpuTest(`what ${text} refits or folds attends, is saved, copied and refitted again as on the host`, (gpu) =>
     both(gpu, fixture('llama'), async (host, device) => {

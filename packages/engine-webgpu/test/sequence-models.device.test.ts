@@ -30,7 +30,7 @@ const chosen = familyFiles.filter(
     (!nightly.includes(name) &&
       file === (asGguf.includes(name) ? 'model.gguf' : familyFiles.find(([other]) => other === name)![1])),
 );
-for (const [name, file] of inTurn(chosen, 6))
+for (const [name, file] of inTurn(chosen, 9))
   gpuTest(`${name}/${file}: logits as transformers'; under a policy tokens, logits and report as on the host`, (gpu) =>
     both(gpu, fixture(`${name}/${file}`), async (host, device) => {
       const [{ ids, logits }] = goldenOutputs(name, file);
