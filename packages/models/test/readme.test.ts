@@ -3,6 +3,8 @@ import { onlyAttention } from '@kv/checkpoints';
 import { cacheForms, tokenBytes } from '@kv/engine';
 import { blocksOf, runBlock } from '@kv/model-testing/readme';
 import { expect, test } from 'vitest';
+import * as core from '@kv/core';
+import * as selectors from '@kv/selectors-top-k';
 import * as models from '../src/index.ts';
 
 const at = new URL('../README.md', import.meta.url),
@@ -21,6 +23,18 @@ test('the lines about a conversation save it and go on from it, at its budget', 
   expect((report as models.Report).budget).toBe(64);
   const kept = (later as models.Chat).sequence.kept().flat();
   expect(Math.max(...kept.map(({ length }) => length))).toBe(64);
+});
+test('the lines of core about signals of its own keep what they say', async () => {
+  const [own] = blocksOf(new URL('../../core/README.md', import.meta.url)),
+    { one, two } = await runBlock(own, { ...modules, '@kv/core': core, '@kv/selectors-top-k': selectors }, [
+      'one',
+      'two',
+    ]);
+  for (const { report } of [one, two] as models.GenerateResult[]) {
+    expect(report.counts.events).toBe(3);
+    expect(Math.max(...report.kept.flat().map(({ length }) => length))).toBe(24);
+  }
+  expect((two as models.GenerateResult).report.counts['providerPasses']).toBe(3);
 });
 test('the lines about draws give the same text twice', async () => {
   const { text, again } = await runBlock(draws, modules, ['text', 'again']);
