@@ -83,8 +83,8 @@ describe.runIf(turn.includes('one machine'))('kv protocol on one machine', () =>
   it('says how good so few problems are, what a branch means, how a tie was broken, and that seeds repeat', async () => {
     const cwd = planned(),
       { confirm: held, dev } = splitIds(IDS),
-      step = (name: string, columns = 400): Promise<Ran> =>
-        start(['protocol', name, 'plan.json', ...(name === 'branch' ? [] : ON)], cwd, { columns }).ended,
+      step = (name: string): Promise<Ran> =>
+        start(['protocol', name, 'plan.json', ...(name === 'branch' ? [] : ON)], cwd, { columns: 400 }).ended,
       quiet = (...args: readonly string[]): Promise<Ran> => start(['protocol', ...args, ...ON], planned()).ended,
       screening = (n: number): string => `screening, n = ${n} (a verdict takes 200)`,
       note = '2 seeds at temperature 0 repeat one answer';
@@ -106,7 +106,8 @@ describe.runIf(turn.includes('one machine'))('kv protocol on one machine', () =>
     expect(confirmed.stdout).toContain(screening(held.length));
     expect(confirmed.stdout).toContain('that of the sign-flip test');
     expect(confirmed.stderr.split(note)).toHaveLength(2);
-    for (const line of (await step('branch', 80)).stdout.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
+    const narrow = await kv(['protocol', 'branch', 'plan.json'], { cwd, columns: 80 });
+    for (const line of narrow.stdout.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
     const decided = await step('branch'),
       { stdout: help } = await kv(['protocol', 'branch', '--help'], { columns: 120 });
     expect(decided.stdout).toContain(`branch C: ${branchMeanings.C}\n`);

@@ -37,19 +37,22 @@ gpuTest('attention, whole and split, with log-sum-exp of the last queries', asyn
     attends(gpu),
     5,
   );
-  for (const shape of [
-    { views: 1, m: 1 },
-    { views: 1, m: 17, window: 20 },
-    { views: 2, m: 1, seed: 2 }, // its own slot in a range
-    { views: 2, m: 33 },
-    { mask: 'query', m: 1 },
-    { mask: 'kv', m: 1, biases: true },
-    { m: 17, biases: true },
-    { mask: 'one', m: 2, window: 20 },
-    { mask: 'kv', m: 5, views: 1 },
-    // the widest of Gemma 4, in the least memory of a workgroup; such kernels take long to compile
-    ...inTurn([{ mask: 'query', m: 5, headDim: 512 }] as const, 4),
-  ] as const)
+  for (const shape of inTurn(
+    [
+      { views: 1, m: 1 },
+      { views: 1, m: 17, window: 20 },
+      { views: 2, m: 1, seed: 2 }, // its own slot in a range
+      { views: 2, m: 33 },
+      { mask: 'query', m: 1 },
+      { mask: 'kv', m: 1, biases: true },
+      { m: 17, biases: true },
+      { mask: 'one', m: 2, window: 20 },
+      { mask: 'kv', m: 5, views: 1 },
+      // the widest of Gemma 4, in the least memory of a workgroup; such kernels take long to compile
+      ...inTurn([{ mask: 'query', m: 5, headDim: 512 }] as const, 4),
+    ] as const,
+    3,
+  ))
     for (const splits of [1, 2]) await attends(gpu)([{ ...plain, slots: 600, ...shape }, { splits }]);
 });
 
@@ -194,7 +197,7 @@ gpuTest('statistics of a window, of query heads and of KV heads', async (gpu) =>
     everyStatistic(gpu),
     3,
   );
-  for (const hidden of inTurn([{ window: 20 }, { views: 2 }, { mask: 'query' }, { window: 1, mask: 'kv' }] as const, 2))
+  for (const hidden of inTurn([{ window: 20 }, { views: 2 }, { mask: 'query' }, { window: 1, mask: 'kv' }] as const, 4))
     await everyStatistic(gpu)([{ ...plain, softcap: 2, ...hidden }, 20, false]);
 });
 

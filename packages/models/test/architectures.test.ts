@@ -5,12 +5,12 @@ import { families, familyFiles, fixture, greedy, goldenOutputs } from '@kv/model
 import { inTurn } from '@kv/model-testing/in-turn';
 import { emptyCaches, relative, run } from '@kv/engine-testing/run';
 
-/** Folders, and a third of the GGUF files. */
+/** Folders, and a sixth of the GGUF files. */
 const files = [
   ...familyFiles.filter(([, file]) => file === '.'),
   ...inTurn(
     familyFiles.filter(([, file]) => file !== '.'),
-    3,
+    6,
   ),
 ];
 describe.each(files)('%s/%s', (name, file) => {

@@ -83,7 +83,7 @@ const exact = hostRuntime({ engine: referenceEngine() });
 /** Rows of 40 and 24 numbers are no whole blocks. */
 const files = familyFiles.filter(([name]) => name !== 'gpt_oss-tied');
 
-describe.each(inTurn(files, 3))('%s/%s', (name, file) => {
+describe.each(inTurn(files, 6))('%s/%s', (name, file) => {
   // ONNX Runtime runs no routed experts
   test.each(runtimes.filter(([of]) => of !== 'ONNX Runtime' || !hasExperts(name)))(
     'on %s: logits near those of the same weights in f32',

@@ -90,7 +90,7 @@ async function ran(model: Model, policy: Policy, { prompt, steps, budget, every,
   return { fed, kept, logits };
 }
 
-describe.each(inTurn(names, 4))('%s', (name) => {
+describe.each(inTurn(names, 6))('%s', (name) => {
   const model = models.get(name)!, // of the list above
     slots = slotsOf(name),
     windows = slotLayers(model.config).map((l) => model.config.attention.windows[l]);

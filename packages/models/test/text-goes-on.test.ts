@@ -76,7 +76,7 @@ const textOf = (tokenizer: Tokenizer, ids: readonly number[]): TokenText => {
 };
 const read = ({ ids, text, offsets }: TokenText): unknown => ({ ids, text, offsets });
 
-describe.each(inTurn(names, 2))('%s', (name) => {
+describe.each(inTurn(names, 3))('%s', (name) => {
   test('at every cut a copy goes on as the whole does, and a text and what follows are the text of all ids', () => {
     const tokenizer = made.get(name)!;
     fc.assert(

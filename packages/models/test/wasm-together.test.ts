@@ -78,7 +78,7 @@ const paths = [
   // tokens are not batched where a router chooses experts
   ...inTurn(
     leadingFamilies.filter((name) => !hasExperts(name)),
-    3,
+    6,
   ).map((name) => [`the tiny ${name}`, fixture(name)] as const),
 ] as const;
 

@@ -57,7 +57,7 @@ const compared = leadingFamilies.filter((name) => !hasExperts(name));
 
 describe.each([
   ...Object.entries(kinds).filter(([name]) => name === 'llama' || inTurn(['qwen2', 'qwen3'], 2).includes(name)),
-  ...inTurn(compared, 7).map((name) => [`the tiny ${name}`, fixture(name)] as const),
+  ...inTurn(compared, 12).map((name) => [`the tiny ${name}`, fixture(name)] as const),
 ])('passes of %s', (_, path) => {
   const want = loadModel(path, { runtime: plain }).then(answers);
   test.each(modules.flatMap(([name, fast]) => [1, 2].map((threads) => [name, threads, fast] as const)))(
