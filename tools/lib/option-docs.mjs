@@ -12,10 +12,7 @@ function docOf({ says, otherwise, default: value, required }) {
       otherwise ?? (['number', 'boolean', 'string'].includes(typeof value) ? `\`${value}\`` : undefined),
     without =
       required || otherwiseText === undefined || otherwiseText === '``' ? '' : ` @defaultValue ${otherwiseText}`;
-  return `/** ${says}${without} */`
-    .replace(/\s+/g, ' ')
-    .replaceAll('*/', '* /')
-    .replace(/\* \/$/, '*/');
+  return `/** ${`${says}${without}`.replace(/\s+/g, ' ').replaceAll('*/', '* /')} */`;
 }
 
 /**

@@ -47,9 +47,8 @@ export interface Elements {
 
 /** Returns the broadcast shape of one to three operands, with the larger rank and the raggedness of the operands. */
 export function elementsOf(at: string, operands: readonly Operand[]): Elements {
-  const wrong = operands.find((x) => typeof x !== 'number' && !(typeof x === 'object' && x !== null && 'shape' in x));
-  if (wrong !== undefined || operands.includes(undefined as never))
-    throw new KvError(at, `expected a tensor or a number, got ${showValue(wrong)}`);
+  const wrong = operands.findIndex((x) => typeof x !== 'number' && !('shape' in Object(x)));
+  if (wrong >= 0) throw new KvError(at, `expected a tensor or a number, got ${showValue(operands[wrong])}`);
   const tensors = operands.filter((x): x is HostTensor => typeof x !== 'number');
   if (tensors.length === 0) throw new KvError(at, 'expected at least one tensor, got numbers only');
   const rows = commonRows(at, ...tensors);

@@ -195,10 +195,7 @@ export const play = (piece: Piece, { layers, drafts }: StagedScene, ops: Ops): r
 
 /** Returns the numbers of a result of one layer. @param dtype the type that they must have @defaultValue any */
 export function rowsOf(tensor: Tensor, layer: Layer, dtype?: DType): ResultRows {
-  claim(
-    isHandle(tensor) && !Array.isArray((tensor as { data?: unknown }).data),
-    () => `expected a tensor, got ${showValue(tensor)} (ops.from makes tensors)`,
-  );
+  claim(isHandle(tensor), () => `expected a tensor, got ${showValue(tensor)} (ops.from makes tensors)`);
   claim(dtype === undefined || tensor.dtype === dtype, () => `expected numbers of type ${dtype}, got ${tensor.dtype}`);
   const { data, shape, lengths } = readCpu(tensor),
     [rows = 0, slots = 0] = shape,

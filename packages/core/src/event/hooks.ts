@@ -13,9 +13,8 @@ import type {
 } from '../piece/atoms.ts';
 import { expectObject } from './boundary.ts';
 import { factory } from '../piece/declare.ts';
-import { expectDeclared, expectSignals } from '../piece/expect-declared.ts';
+import { needsOf } from '../piece/piece-declaration.ts';
 import type { DeclarationFields, Factory } from '../piece/declare.ts';
-import { ofOptions } from '../piece/piece-declaration.ts';
 import { context, stateOf } from '../piece/drafts.ts';
 import type { StepContext, SignalReaders } from '../piece/piece-declaration.ts';
 import type { StepAuthor } from '../piece/drafts.ts';
@@ -48,13 +47,10 @@ function hook<N extends string, O extends Options, S extends readonly AnySignal[
   declared: HookDeclaration<O, S>,
   atom: (by: StepAuthor, options: ResolvedOptions<O>) => Atom,
 ): Factory<O, HookPiece<N>> {
-  expectDeclared(name, declared, FIELDS);
-  const needsOf = (o: ResolvedOptions<O>): readonly AnySignal[] =>
-    expectSignals(name, ofOptions(declared.needs ?? [], o));
   return factory<O, HookPiece<N>>(
     name,
     declared,
-    { kind: 'hook', from: PHASES, to: 'same' },
+    { kind: 'hook', from: PHASES, to: 'same', fields: FIELDS },
     (o, label) => {
       const hooks = (declared.hooks?.(o) ?? []).flatMap(({ atoms }) => atoms);
       return {
@@ -63,10 +59,10 @@ function hook<N extends string, O extends Options, S extends readonly AnySignal[
         to: 'same',
         name,
         label,
-        atoms: [atom({ name, label, needs: needsOf(o) }, o), ...hooks],
+        atoms: [atom({ name, label, needs: needsOf(name, declared, o) }, o), ...hooks],
       };
     },
-    needsOf,
+    (o) => needsOf(name, declared, o),
   );
 }
 const read = <S>(

@@ -75,6 +75,8 @@ interface Role {
   readonly takes?: PieceArguments;
   readonly from?: readonly Phase[];
   readonly to?: Phase | 'same';
+  /** Fields of its declarations, in addition to the common ones. @defaultValue they are not checked */
+  readonly fields?: readonly string[];
 }
 
 const WANTED: Readonly<Record<PieceArguments, string>> = {
@@ -100,12 +102,13 @@ const ARITY: Readonly<Record<PieceArguments, number>> = {
  */
 export function factory<O extends Options, P extends LabelledPart | Piece, I extends readonly unknown[] = []>(
   name: string,
-  { source = '', says = '', options = {} as O, check }: DeclarationFields<O>,
-  { kind, takes = 'nothing', from, to }: Role,
+  declared: DeclarationFields<O>,
+  { kind, takes = 'nothing', from, to, fields }: Role,
   make: (options: ResolvedOptions<O>, label: string, ...inside: I) => P,
   signals: (options: ResolvedOptions<O>) => readonly AnySignal[] = () => [],
 ): Factory<O, P, I> {
-  expectDeclared(name, { options, check });
+  expectDeclared(name, declared, fields);
+  const { source = '', says = '', options = {} as O, check } = declared;
   const arity = ARITY[takes];
   const call = (...args: readonly unknown[]): P => {
     const inside = arity === Infinity ? args : args.slice(0, arity);

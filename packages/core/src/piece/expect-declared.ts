@@ -44,16 +44,15 @@ export function expectEquation(name: string, run: unknown): void {
  * Returns the signals that one equation reads.
  * @throws KvError for anything but a list of signals, and for two of one name, of which it would see one
  */
-export function expectSignals<S extends readonly AnySignal[]>(name: string, needs: S): S {
-  const all: readonly unknown[] = Array.isArray(needs) ? needs : [needs],
-    other = all.find((one) => typeof (one as AnySignal | undefined)?.id !== 'string');
-  if (!Array.isArray(needs) || all.includes(undefined) || other !== undefined)
+export function expectSignals(name: string, all: unknown): readonly AnySignal[] {
+  const other = Array.isArray(all) ? all.findIndex((one) => typeof Object(one).id !== 'string') : -1;
+  if (!Array.isArray(all) || other >= 0)
     throw new KvError(
       name,
-      `expected needs as a list of signals such as [values], got ${Array.isArray(needs) ? `${showValue(other)} among them` : showValue(needs)}`,
+      `expected needs as a list of signals such as [values], got ${Array.isArray(all) ? `${showValue(all[other])} among them` : showValue(all)}`,
     );
   const seen = new Map<string, AnySignal>();
-  for (const signal of needs as readonly AnySignal[]) {
+  for (const signal of all as readonly AnySignal[]) {
     const before = seen.get(signal.as);
     if (before && signalKey(before) !== signalKey(signal))
       throw new KvError(
@@ -62,5 +61,5 @@ export function expectSignals<S extends readonly AnySignal[]>(name: string, need
       );
     seen.set(signal.as, signal);
   }
-  return needs;
+  return all;
 }

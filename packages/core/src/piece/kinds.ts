@@ -1,8 +1,8 @@
 import type { BudgetPlan, DraftSelection, Step, StepInput, StepKind } from './atoms.ts';
 import { factory } from './declare.ts';
-import { expectDeclared, expectEquation, expectSignals } from './expect-declared.ts';
+import { expectEquation } from './expect-declared.ts';
 import type { DeclarationFields, Factory } from './declare.ts';
-import { ofOptions } from './piece-declaration.ts';
+import { needsOf, ofOptions } from './piece-declaration.ts';
 import type {
   AllocatorOutput,
   DemotionContext,
@@ -76,7 +76,7 @@ function stepOf<O extends Options, S extends readonly AnySignal[], C, X, R>(
   const by: StepAuthor = {
       name,
       label,
-      needs: expectSignals(name, ofOptions(declared.needs ?? ([] as unknown as S), o)),
+      needs: needsOf(name, declared, o),
     },
     loop = declared.loop?.(o);
   const step: Step = {
@@ -145,17 +145,17 @@ function author<C, R>(
   read: KindDefinition<C, R>['read'],
   leave: KindDefinition<C, R>['leave'],
 ): Author<any, any, any, any> {
-  const definition = { kind, from, to, read, leave };
+  const definition = { kind, from, to, read, leave, fields: FIELDS };
   return (name, declared, run) => {
-    expectDeclared(name, declared, FIELDS);
-    expectEquation(name, run);
-    return factory(
+    const made = factory(
       name,
       declared,
       definition,
       (o, label) => stepOf(name, definition, declared, run as never, o, label) as never,
-      (o) => expectSignals(name, ofOptions(declared.needs ?? [], o)),
+      (o) => needsOf(name, declared, o),
     );
+    expectEquation(name, run);
+    return made;
   };
 }
 /** Fields of a declaration of a kind, in addition to those of every declaration. */
@@ -287,21 +287,25 @@ export const allocator = <const N extends string, O extends Options = {}>(
   declared: DeclarationFields<O> & Pick<PieceDeclaration<O, readonly AnySignal[], unknown, unknown>, 'approximate'>,
   plan: (plan: BudgetPlan, options: ResolvedOptions<O>) => BudgetPlan,
 ): Factory<O, Piece<'start' | ScorePhase | 'units', 'same', N>> => {
-  expectDeclared(name, declared, ['approximate']);
   expectEquation(name, plan);
-  return factory(name, declared, { kind: 'allocator', from: PLANNED, to: 'same' }, (o, label) => {
-    const step: Step = {
-      at: 'event',
-      kind: 'allocator',
-      name,
-      label,
-      needs: [],
-      reach: 'layer',
-      needsFullPrompt: false,
-      ...(declared.approximate && { approximate: true }),
-      plan: (p) => plan(p, o),
-      run: (cells) => cells.map((c) => c.draft),
-    };
-    return { protocol: PROTOCOL, from: PLANNED, to: 'same', name, label, atoms: [step] } as never;
-  });
+  return factory(
+    name,
+    declared,
+    { kind: 'allocator', from: PLANNED, to: 'same', fields: ['approximate'] },
+    (o, label) => {
+      const step: Step = {
+        at: 'event',
+        kind: 'allocator',
+        name,
+        label,
+        needs: [],
+        reach: 'layer',
+        needsFullPrompt: false,
+        ...(declared.approximate && { approximate: true }),
+        plan: (p) => plan(p, o),
+        run: (cells) => cells.map((c) => c.draft),
+      };
+      return { protocol: PROTOCOL, from: PLANNED, to: 'same', name, label, atoms: [step] } as never;
+    },
+  );
 };

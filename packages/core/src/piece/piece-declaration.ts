@@ -1,4 +1,5 @@
 import type { DeclarationFields } from './declare.ts';
+import { expectSignals } from './expect-declared.ts';
 import type { ForcedEnds, LayerContext, Reach, Units } from './atoms.ts';
 import type { Mask, Ops } from '../tensor/maths.ts';
 import type { LevelShares } from './levels.ts';
@@ -147,3 +148,9 @@ export type Run<O extends Options, S, C, X, R> = (
 
 export const ofOptions = <O extends Options, T>(x: OfOptions<O, T>, o: ResolvedOptions<O>): T =>
   typeof x === 'function' ? (x as (options: ResolvedOptions<O>) => T)(o) : x;
+/** Returns the signals that a declaration reads with these options. @throws KvError as `expectSignals` */
+export const needsOf = <O extends Options>(
+  name: string,
+  { needs = [] }: { readonly needs?: OfOptions<O, readonly AnySignal[]> | undefined },
+  options: ResolvedOptions<O>,
+): readonly AnySignal[] => expectSignals(name, ofOptions(needs, options));

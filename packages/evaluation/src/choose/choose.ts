@@ -95,8 +95,8 @@ type Text = readonly number[];
  *
  * @param model a loaded model, or, with `start`, what its files say
  * @returns the choice; after an abort the one so far
- * @throws KvError for what is no model or prompt, prompts of one document alone, prompts that are all the same or do not fit the model, answers none
- * of which has the form that its grader reads, and a state of something else
+ * @throws KvError for what is no model or list of prompts, prompts of one document alone, prompts that are all the same or
+ * do not fit the model, answers none of which has the form that its grader reads, and a state of something else
  */
 export async function choose(
   model: Subject | Model,

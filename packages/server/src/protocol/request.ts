@@ -63,7 +63,7 @@ export function sequencePolicyOf(
   if (!policy) return { of };
   const sizes = policySizes(config, cacheForm, policy),
     { maxPositions } = config;
-  expectKept(policy, budget, sizes);
+  expectAllowed(policy, budget, sizes);
   if (typeof budget === 'number' && budget > maxPositions)
     throw new Refusal(`'budget' must be at most the ${maxPositions} slots of the model's context, got ${budget}`, {
       param: 'budget',
@@ -72,7 +72,7 @@ export function sequencePolicyOf(
 }
 
 /** @throws Refusal for a budget that is missing, invalid, or that the policy can never keep */
-function expectKept(policy: CompiledPolicy, budget: Budget | undefined, sizes: SlotBytes): void {
+function expectAllowed(policy: CompiledPolicy, budget: Budget | undefined, sizes: SlotBytes): void {
   try {
     expectBudget(policy, budget, { at: "'budget'", sizes });
   } catch (cause) {
