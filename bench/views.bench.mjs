@@ -4,6 +4,8 @@
  * attention mass that hidden slots would have had.
  *
  *   npm run bench -- views.bench.mjs MODEL.gguf --tokens 2048,4096 --turns 15 [--policies 'quest(slots=512);psaw(phi=0.7)']
+ *
+ * `--evict 1024`: over caches that SnapKV has cut to 1,024 slots a head; the full cache is then all of these.
  */
 import { loadModel, Sequence } from '@kv/models';
 import { policy } from '@kv/policies';
@@ -11,10 +13,11 @@ import { heldOutBook } from '@kv/tasks';
 import { commandLine } from './lib/command-line.mjs';
 import { median, spread } from './lib/spread.mjs';
 
-const { path, tokens, turns, policies } = commandLine(
+const { path, tokens, turns, evict, policies } = commandLine(
     {
       tokens: [2048, 4096],
       turns: 15,
+      evict: 0,
       policies:
         'quest(slots=512);doubleSparsity(slots=512);hshare(slots=512);psaw(phi=0.7);cpe(budget=512,sinks=16,local=64,phi=1,psi=1)',
     },
@@ -35,7 +38,14 @@ for (const length of tokens) {
   for (const text of [undefined, ...texts]) {
     const sequence = new Sequence(model);
     // the newest token's attention is kept, which the hidden mass is read from
-    await sequence.prefill(book.slice(0, length), text && { policy: policy(text), policies: [policy('topKOracle')] });
+    await sequence.prefill(book.slice(0, length), {
+      ...(text && { policy: policy(text) }),
+      policies: [...(text ? [policy('topKOracle')] : []), ...(evict > 0 ? [policy('snapkv')] : [])],
+    });
+    if (evict > 0) {
+      await sequence.evict('snapkv', evict);
+      sequence.decodeUnder(policy(text ?? 'full'));
+    }
     all.push({ text: text ?? 'full cache', sequence, times: [], divergences: [], counted: undefined });
   }
   for (let turn = -before; turn < turns; turn++) {
@@ -65,7 +75,7 @@ for (const length of tokens) {
       numbers = ((counters.viewReads ?? 0) - (counted.viewReads ?? 0)) / turns,
       hidden = text === 'full cache' ? 0 : await hiddenMass(sequence, length);
     console.log(
-      `| ${length} | \`${text}\` | ${median(times.map(({ wall }) => wall)).toFixed(1)} | ${ratio('wall')} | ${ratio('processor')} | ${slots === 0 ? '' : (slots / (layers * queryHeads * (length + before + turns / 2))).toFixed(3)} | ${numbers === 0 ? '' : Math.round(numbers)} | ${median(divergences).toPrecision(2)} | ${hidden.toPrecision(2)} |`,
+      `| ${length} | \`${text}\` | ${median(times.map(({ wall }) => wall)).toFixed(1)} | ${ratio('wall')} | ${ratio('processor')} | ${slots === 0 ? '' : (slots / (layers * queryHeads * ((evict || length) + before + turns / 2))).toFixed(3)} | ${numbers === 0 ? '' : Math.round(numbers)} | ${median(divergences).toPrecision(2)} | ${hidden.toPrecision(2)} |`,
     );
   }
   for (const { sequence } of all) sequence.destroy();

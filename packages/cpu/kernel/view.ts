@@ -1,8 +1,9 @@
 // @ts-nocheck: AssemblyScript, not TypeScript
-// Words of a view, as the loops of pieces read them (`ViewLoop` of @kv/core). Addresses are bytes. Slots are positions.
+// Words of a view, as the loops of pieces read them (`ViewLoop` of @kv/core). Addresses are bytes. KV heads may hold
+// different numbers of slots, whose positions ascend; where nothing was evicted, slots are positions.
 //
 // A loop's functions: (view, own, row, scratch), but for score: (view, own, g, from, to, scratch), which writes the scores
-// of slots [from, to) of every active query head of a KV head, and no others; from is a multiple of 256, to one too or n.
+// of slots [from, to) of every active query head of a KV head, and no others; from is a multiple of 256, to one too or its slots.
 // `own` are the loop's own words: those of its options; of each state
 // its address and stride in numbers; of its index the address, the bytes of a KV head, and the address of u32 `[G]`, the
 // slots of each KV head that it knows; of its window the address of f32 `[H, room, d]`, room, and the first and the
@@ -20,7 +21,7 @@ export function real(at: usize, i: usize): f32 {
   return load<f32>(at + 4 * i);
 }
 
-/** Query heads, KV heads, channels of a head, slots in use, the newest among them. */
+/** Query heads, KV heads, channels of a head, slots of the KV head that has most, the newest among them. */
 // @ts-ignore: decorator
 @inline
 export function headsOf(view: usize): usize { return word(view, 0); }
@@ -32,7 +33,7 @@ export function kvHeadsOf(view: usize): usize { return word(view, 1); }
 export function channelsOf(view: usize): usize { return word(view, 2); }
 // @ts-ignore: decorator
 @inline
-export function slotsOf(view: usize): usize { return word(view, 3); }
+export function mostSlotsOf(view: usize): usize { return word(view, 3); }
 // @ts-ignore: decorator
 @external("env", "keys")
 declare function decodeKeys(view: usize, g: usize, from: usize, n: usize, to: usize): void;
@@ -55,11 +56,11 @@ export function keysOf(view: usize, g: usize, from: usize, n: usize, room: usize
 // @ts-ignore: decorator
 @inline
 export function queryOf(view: usize, h: usize): usize { return word(view, 6) + 4 * h * channelsOf(view); }
-/** Slots that a row may choose, forced ones among them; at most those in use. */
+/** Slots that a row may choose, forced ones among them; at most the tokens, not those in use. */
 // @ts-ignore: decorator
 @inline
 export function budgetOf(view: usize): usize { return word(view, 7); }
-/** Tokens generated; tokens in all: those in use; this layer; layers. */
+/** Tokens generated; tokens in all, the positions; this layer; layers. */
 // @ts-ignore: decorator
 @inline
 export function stepOf(view: usize): usize { return word(view, 8); }
@@ -72,7 +73,7 @@ export function layerOf(view: usize): usize { return word(view, 10); }
 // @ts-ignore: decorator
 @inline
 export function layersOf(view: usize): usize { return word(view, 11); }
-/** Scores of a row, f32 `[n]`, which `score` writes; between rows of scores and of lists lie `strideOf` numbers, at least n + 64 and 1024. */
+/** Scores of a row, f32, which `score` writes; between rows of scores and of lists lie `strideOf` numbers, at least most slots + 64 and 1024. */
 // @ts-ignore: decorator
 @inline
 export function scoresOf(view: usize, h: usize): usize { return word(view, 12) + 4 * h * strideOf(view); }
@@ -90,7 +91,7 @@ export function countOf(view: usize, h: usize): usize { return word(view, 15) + 
 // @ts-ignore: decorator
 @inline
 export function activeOf(view: usize, h: usize): usize { return word(view, 16) + 4 * h; }
-/** First positions and last slots that are forced. */
+/** First and last positions that are forced. */
 // @ts-ignore: decorator
 @inline
 export function firstForced(view: usize): usize { return word(view, 17); }
@@ -113,6 +114,44 @@ export function addRead(view: usize, h: usize, numbers: usize): void { atomic.ad
 // @ts-ignore: decorator
 @inline
 export function fail(view: usize, row: usize, list: bool = false): void { store<u32>(view + (list ? 88 : 84), <u32>row + 1); }
+
+/** Slots of a KV head, the newest among them. */
+// @ts-ignore: decorator
+@inline
+export function slotsOf(view: usize, g: usize): usize { return word(word(view, 24), g); }
+/** Where the positions of a KV head's slots lie, u32, ascending; 0: slots are positions. */
+// @ts-ignore: decorator
+@inline
+function positionsOf(view: usize, g: usize): usize {
+  const all = word(view, 25);
+  return all == 0 ? 0 : all + 4 * g * word(view, 5);
+}
+/** The position of a KV head's slot. */
+// @ts-ignore: decorator
+@inline
+export function positionOf(view: usize, g: usize, slot: usize): usize {
+  const positions = positionsOf(view, g);
+  return positions == 0 ? slot : word(positions, slot);
+}
+/** How many slots of a KV head have positions below `end`: the first of those that have not. */
+export function slotsBelow(view: usize, g: usize, end: usize): usize {
+  const positions = positionsOf(view, g), n = slotsOf(view, g);
+  if (positions == 0) return min<usize>(n, end);
+  let from: usize = 0, to = n;
+  while (from < to) {
+    const middle = (from + to) >> 1;
+    if (word(positions, middle) < end) from = middle + 1;
+    else to = middle;
+  }
+  return from;
+}
+/** Numbers by position as numbers by slot of a KV head: where they lie, or, if slots are not positions, copied to `room`. */
+export function bySlot(view: usize, g: usize, numbers: usize, room: usize): usize {
+  const positions = positionsOf(view, g);
+  if (positions == 0) return numbers;
+  for (let slot: usize = 0, n = slotsOf(view, g); slot < n; slot++) store<u32>(room + 4 * slot, load<u32>(numbers + 4 * word(positions, slot)));
+  return room;
+}
 
 /** Query heads of a KV head. */
 // @ts-ignore: decorator

@@ -7,11 +7,11 @@
 // none. Without loops everything is shown that no range hides.
 
 import { append, slotsOf as slotsBefore } from "./attend";
-import { activeOf, channelsOf, countOf, fail, headsOf, kvHeadOf, kvHeadsOf, listOf, readOf, slotsOf, word } from "./view";
+import { activeOf, channelsOf, countOf, fail, headsOf, kvHeadOf, kvHeadsOf, listOf, mostSlotsOf, readOf, slotsOf, word } from "./view";
 import { codeBytes, decode, scaleBytes } from "./stored";
 import { ME, barrier, claim } from "./team";
 
-const LOOPS: usize = 24, SCRATCH_AT: usize = 25, SCRATCH_BYTES: usize = 26, LISTS: usize = 27, RANGES: usize = 28, RANGES_AT: usize = 29, KEY_SCALES: usize = 30, FIRST_LOOP: usize = 32;
+const LOOPS: usize = 26, SCRATCH_AT: usize = 27, SCRATCH_BYTES: usize = 28, LISTS: usize = 29, RANGES: usize = 30, RANGES_AT: usize = 31, KEY_SCALES: usize = 32, FIRST_LOOP: usize = 33;
 /** Words of a loop: its own words, then its functions. */
 const EACH: usize = 6, INDEX: usize = 1, BEFORE: usize = 2, SCORE: usize = 3, CHOOSE: usize = 4, AFTER: usize = 5;
 
@@ -46,7 +46,7 @@ function longest(rows: usize, cache: usize, apart: usize): usize {
   let most: usize = 0;
   for (let r: usize = 0; r < rows; r++) {
     const view = viewOf(cache, apart, r);
-    if (view != 0 && word(view, LOOPS) > 0) most = max<usize>(most, slotsOf(view));
+    if (view != 0 && word(view, LOOPS) > 0) most = max<usize>(most, mostSlotsOf(view));
   }
   return most;
 }
@@ -69,7 +69,7 @@ function put(view: usize, row: usize, count: usize): void {
 
 /** Ends the list of a query head: checks it, drops what ranges hide, adds the token's own slot. */
 function end(view: usize, h: usize): void {
-  const n = <u32>slotsOf(view), list = listOf(view, h), count = <usize>load<u32>(countOf(view, h)), g = kvHeadOf(view, h), ranges = word(view, RANGES) > 0;
+  const g = kvHeadOf(view, h), n = <u32>slotsOf(view, g), list = listOf(view, h), count = <usize>load<u32>(countOf(view, h)), ranges = word(view, RANGES) > 0;
   let to = list, next: u32 = 0;
   if (count > <usize>n) fail(view, h, true);
   else for (let at = list; at < list + 4 * count; at += 4) {
@@ -154,9 +154,9 @@ export function show(rows: usize, cache: usize, apart: usize, heads: usize, kvHe
   barrier();
   const spans = (longest(rows, cache, apart) + SPAN - 1) / SPAN, pieces = <i32>(rows * kvHeads * spans);
   for (let piece = claim(pieces); piece >= 0; piece = claim(pieces)) {
-    const g = <usize>piece / spans, view = viewOf(cache, apart, g / kvHeads), from = (<usize>piece % spans) * SPAN;
-    if (view == 0 || word(view, LOOPS) == 0 || from >= slotsOf(view)) continue;
-    score(view, g % kvHeads, from, min<usize>(from + SPAN, slotsOf(view)));
+    const row = <usize>piece / spans, view = viewOf(cache, apart, row / kvHeads), g = row % kvHeads, from = (<usize>piece % spans) * SPAN;
+    if (view == 0 || word(view, LOOPS) == 0 || from >= slotsOf(view, g)) continue;
+    score(view, g, from, min<usize>(from + SPAN, slotsOf(view, g)));
   }
   barrier();
   for (let piece = claim(<i32>(rows * heads)); piece >= 0; piece = claim(<i32>(rows * heads))) {

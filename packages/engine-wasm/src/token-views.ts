@@ -10,7 +10,7 @@ import { mostKvHeads, type PassBuffers } from './pass-buffers.ts';
 import { formNumber } from './store.ts';
 
 /** Words of a view before its loops, and words of a loop in it: its own words, and its functions (kernel/show.ts). */
-const firstLoop = 32,
+const firstLoop = 33,
   loopWords = 6;
 /** Words of a view that say which row's score is not finite, and which row's list is not one of slots. */
 const badScore = 21,
@@ -30,7 +30,7 @@ export type TokenViews = readonly LayerView[];
 
 /**
  * Returns what the policy's views show to the next token, where the module can tell by itself: bounds that need no
- * signal, and at most one view whose pieces all have loops, over caches in which slots are positions.
+ * signal, and at most one view whose pieces all have loops.
  */
 export function tokenViews(
   caches: HostState,
@@ -41,12 +41,11 @@ export function tokenViews(
   if (choosing.length > 1 || hooks.some(({ chooses, needs }) => !chooses && needs.length > 0)) return undefined;
   const length = caches.context.progress.length + 1,
     views: LayerView[] = [];
-  for (const [l, { cache }] of caches.layers.entries()) {
+  for (let l = 0; l < caches.layers.length; l++) {
     const { [0]: chooser } = choosing,
       at = joinedContext(caches, l, active, 1),
       choice = chooser?.chooses && l >= chooser.chooses.dense ? chooser.chooses : undefined;
-    if (choice && (cache.lengths.some((n) => n !== length - 1) || choice.loops.some(({ rests }) => rests?.(at))))
-      return undefined;
+    if (choice?.loops.some(({ rests }) => rests?.(at))) return undefined;
     const bounds: LayerView['bounds'][number][] = [];
     for (const hook of hooks) {
       if (hook === chooser) continue;
@@ -95,7 +94,7 @@ export function placeViews(
     scratch = choosing ? 16 * stride + scratchBytes : 0;
   // what the layers share, then what is a layer's own
   const shared = { q: H * widest, scores: choosing ? H * stride : 0, lists: H * stride, active: H };
-  // the view, own words of loops, ranges, the table of lists, lengths that loops leave, and numbers read
+  // the view, own words of loops, ranges, the table of lists, lengths that loops leave, numbers read, and slots
   const parts = acting.map(({ ranges, choice, at: { kvHeads: G } }, i) => [
       firstLoop + loopWords * (choice?.loops.length ?? 0),
       sumOf(own[i].map(({ length }) => length)),
@@ -103,6 +102,7 @@ export function placeViews(
       1 + 2 * H,
       H,
       H,
+      G,
     ]),
     sizes = parts.map(sumOf);
   const words = sumOf(Object.values(shared)),
@@ -111,20 +111,21 @@ export function placeViews(
     [q, scores, lists, active] = offsets(base, Object.values(shared)),
     scratchAt = 64 * Math.ceil((base + 4 * all) / 64);
   let to = base + 4 * words;
-  const counted: { layer: number; at: number; table: number; read: number }[] = [];
+  const counted: { layer: number; at: number; table: number; read: number; slotsAt: number }[] = [];
   for (const [i, { at, choice, ranges }] of acting.entries()) {
     const { cache } = caches.layers[at.layer],
       { kvHeads: G, headDim: d } = at,
       loops = choice?.loops ?? [],
       n = cache.length,
-      [, ownAt, rangesAt, table, counts, read] = offsets(to, parts[i]);
+      [, ownAt, rangesAt, table, counts, read, slotsAt] = offsets(to, parts[i]),
+      evicted = cache.lengths.some((count) => count < at.length);
     const words = heap.words(to, sizes[i]).fill(0),
       forced = (which: 'first' | 'last'): number => Math.max(0, ...loops.map(({ forces }) => forces?.[which] ?? 0));
     words.set([
-      ...[H, G, d, n, cache.keys.codes.byteOffset, cache.capacity, q, Math.min(choice?.budget ?? 0, n)],
+      ...[H, G, d, n, cache.keys.codes.byteOffset, cache.capacity, q, Math.min(choice?.budget ?? 0, at.length)],
       ...[at.step, at.length, at.layer, at.layers, scores, stride, lists, counts, active],
       ...[forced('first'), forced('last'), Math.max(0, ...loops.map(({ unit }) => unit ?? 0)), read, 0, 0],
-      formNumber('keys', cache.keys),
+      ...[formNumber('keys', cache.keys), slotsAt, evicted ? cache.positions.byteOffset : 0],
       ...[loops.length, scratchAt, scratch, table, ranges.count, rangesAt, cache.keys.scales.byteOffset],
     ]);
     for (let k = 0, at = ownAt; k < loops.length; k++) {
@@ -135,8 +136,9 @@ export function placeViews(
     }
     heap.words(rangesAt, 2 * ranges.count * G).set(ranges.words);
     heap.words(table, 1)[0] = choice ? H : G;
+    heap.words(slotsAt, G).set(cache.lengths);
     buffers.show(address, most, at.layer, to, table);
-    counted.push({ layer: at.layer, at: to, table, read });
+    counted.push({ layer: at.layer, at: to, table, read, slotsAt });
     to += 4 * sizes[i];
   }
   return () => {
@@ -145,15 +147,18 @@ export function placeViews(
     for (const { at } of views)
       if (!counted.some(({ layer }) => layer === at.layer))
         slots += H * Math.min(at.slots, windows[at.layer] ?? Infinity);
-    for (const { layer, at, table, read } of counted) {
+    for (const { layer, at, table, read, slotsAt } of counted) {
       const words = heap.words(at, firstLoop);
       if (words[badScore] > 0)
         throw new KvError('view', `layer ${layer}, query head ${words[badScore] - 1}: expected finite scores`);
-      if (words[badList] > 0)
+      if (words[badList] > 0) {
+        const h = words[badList] - 1,
+          n = heap.words(slotsAt, words[1])[Math.floor((h * words[1]) / H)];
         throw new KvError(
           'view',
-          `layer ${layer}, query head ${words[badList] - 1}: a loop must list slots that ascend, each once and below ${words[3]}`,
+          `layer ${layer}, query head ${h}: a loop must list slots that ascend, each once and below ${n}`,
         );
+      }
       const entries = heap.words(table, 1 + 2 * H);
       for (let r = 0; r < entries[0]; r++) slots += (H / entries[0]) * entries[1 + 2 * r];
       for (const some of heap.words(read, H)) numbers += some;

@@ -148,7 +148,7 @@ export interface GenerateOptions extends OptionValues<typeof GENERATE> {}
 /** Options of `Sequence.prefill`. */
 export const PREFILL = {
   policy: policyOption(
-    "Evicts layer by layer as the prompt passes, where the policy's reach allows it.",
+    "Evicts to the budget layer by layer as the prompt passes, where the policy's reach allows it; without a budget, what it reads is remembered.",
     'nothing is evicted',
   ),
   budget,

@@ -9,8 +9,10 @@ import type { LayerContext, ViewLoopState, State, StateSpec, ViewChoice, ViewLoo
 export interface LoopStep {
   /** Where it is; the budget is the view's. */
   readonly at: LayerContext;
-  /** Keys, f32 `[G, n, d]`. */
+  /** Keys, f32 `[G, n, d]`, where n are the slots of the KV head that has most. */
   readonly keys: Float32Array;
+  /** Positions of the slots of each KV head, ascending. */
+  readonly positions: readonly Uint32Array[];
   /** Last queries, f32 `[H, d]` each, the newest last. */
   readonly queries: readonly Float32Array[];
 }
@@ -182,7 +184,7 @@ function placeOwn(layout: Layout, loop: ViewLoop, { at, queries }: LoopStep, kep
  * @throws KvError if a loop meets a score that is not finite
  */
 export function runLoops({ loops, budget }: ViewChoice, step: LoopStep, kept: LoopMemory, order: RowOrder): LoopResult {
-  const { at, keys, queries } = step,
+  const { at, keys, positions, queries } = step,
     { queryHeads: H, kvHeads: G, headDim: d, slots: n } = at,
     stride = Math.max(1024, 4 * Math.ceil(n / 4) + 64),
     room = n + (n % 3), // slots of a KV head
@@ -192,19 +194,29 @@ export function runLoops({ loops, budget }: ViewChoice, step: LoopStep, kept: Lo
     [scores, lists] = [layout.write(H * stride), layout.write(H * stride)],
     [counts, active, read] = [layout.write(H), layout.write(H), layout.write(H)],
     owns = loops.map((loop) => placeOwn(layout, loop, step, kept)),
+    [lengthsAt, positionsAt] = [layout.read(G), layout.read(G * room)],
+    evicted = positions.some(({ length }) => length < at.length),
     forced = (end: 'first' | 'last'): number => Math.max(0, ...loops.map(({ forces }) => forces?.[end] ?? 0)),
     words = [
-      ...[H, G, d, n, keysAt, room, queryAt, Math.min(budget, n), at.step, at.length, at.layer, at.layers],
+      ...[H, G, d, n, keysAt, room, queryAt, Math.min(budget, at.length), at.step, at.length, at.layer, at.layers],
       ...[scores, stride, lists, counts, active, forced('first'), forced('last')],
       ...[Math.max(0, ...loops.map(({ unit = 0 }) => unit)), read, 0, 0],
       at.step % 2, // every other step keys are not stored as f32
+      ...[lengthsAt, evicted ? positionsAt : 0],
     ],
     view = layout.read(words.length);
   layout.allow(view + 4 * BAD_SCORE, 2);
 
   const scratch = layout.blank(4 * stride + 4096);
   layout.put(view, words);
-  for (let g = 0; g < G; g++) layout.put(keysAt + 4 * g * room * d, keys.subarray(g * n * d, (g + 1) * n * d));
+  for (const [g, own] of positions.entries()) {
+    layout.put(keysAt + 4 * g * room * d, keys.subarray(g * n * d, (g * n + own.length) * d));
+    if (evicted) layout.put(positionsAt + 4 * g * room, own);
+  }
+  layout.put(
+    lengthsAt,
+    positions.map(({ length }) => length),
+  );
   layout.put(queryAt, queries[queries.length - 1]);
   for (const zeros of [counts, read]) layout.put(zeros, new Uint32Array(H));
   layout.put(active, new Uint32Array(H).fill(1));
@@ -223,9 +235,11 @@ export function runLoops({ loops, budget }: ViewChoice, step: LoopStep, kept: Lo
   const spans = Math.ceil(n / SPAN);
   for (const piece of order(G * spans)) {
     const from = (piece % spans) * SPAN,
-      g = Math.floor(piece / spans);
+      g = Math.floor(piece / spans),
+      { length } = positions[g];
+    if (from >= length) continue;
     for (const [i, made] of functions.entries())
-      made.score?.(view, owns[i].own, g, from, Math.min(from + SPAN, n), scratch);
+      made.score?.(view, owns[i].own, g, from, Math.min(from + SPAN, length), scratch);
   }
   for (const h of order(H)) if (layout.u32[active / 4 + h] !== 0) call('choose', h);
   for (const h of order(H)) call('after', h);

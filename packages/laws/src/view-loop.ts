@@ -3,7 +3,7 @@ import { KvError } from '@kv/core';
 import { cpu, readCpu } from '@kv/cpu';
 import { compile, isState, runView, signalKey } from '@kv/core/engine';
 import type { AnySignal, LayerContext, Piece, State, StateSpec, ViewChoice, ViewHook } from '@kv/core';
-import { sumOf } from '@kv/core/shared';
+import { range, sumOf } from '@kv/core/shared';
 import { claim, lawsOf, TOLERANCE } from './law.ts';
 import type { Claims, LawOptions } from './law.ts';
 import { random, shuffle } from './random.ts';
@@ -18,7 +18,7 @@ export interface ViewLoopOptions extends Omit<LawOptions, 'signals'> {
   readonly steps?: number | undefined;
 }
 
-/** A text that is decoded: sizes, and at which tokens the equation runs on what loops left. */
+/** A text that is decoded: sizes, at which tokens the equation runs on what loops left, and before which slots leave. */
 interface Decoding {
   readonly layers: number;
   readonly kvHeads: number;
@@ -29,6 +29,8 @@ interface Decoding {
   /** Slots at the first step. */
   readonly slots: number;
   readonly equation: readonly boolean[];
+  /** Which share of each head's slots leaves before a step; 0: none. */
+  readonly leaves: readonly number[];
   /** Tokens generated at the first step. */
   readonly first: number;
   readonly seed: number;
@@ -45,6 +47,9 @@ const decodings = ({ slots = 300, steps = 12 }: ViewLoopOptions): fc.Arbitrary<D
       fc.nat(5).map((x) => x === 5),
       { minLength: 1, maxLength: steps },
     ),
+    leaves: fc.array(fc.oneof(fc.constant(0), fc.constant(0), fc.double({ min: 0.05, max: 0.95, noNaN: true })), {
+      maxLength: steps,
+    }),
     first: fc.oneof(fc.constant(1), fc.integer({ min: 1, max: 20 })),
     seed: fc.nat(0xffff),
   });
@@ -71,6 +76,17 @@ class States {
   set({ id }: State, values: StateNumbers): void {
     this.#all.set(id, values);
   }
+  /** Keeps the columns of these slots in a state by slots. */
+  keep({ id }: State, slots: readonly (readonly number[])[]): void {
+    const old = this.#all.get(id);
+    if (!old) return;
+    const columns = Math.max(...slots.map(({ length }) => length)),
+      data = new Float32Array(old.rows * columns);
+    for (let r = 0; r < old.rows; r++)
+      for (const [i, slot] of slots[Math.floor((r * slots.length) / old.rows)].entries())
+        data[r * columns + i] = old.data[r * old.columns + slot];
+    this.#all.set(id, { rows: old.rows, columns, data });
+  }
 }
 
 /** A view that is run by its equation or by its loops, with what it keeps in every layer. */
@@ -96,18 +112,30 @@ class Run {
     return this.#place(state, at.layer).of(state, columnsOf(state.state, at));
   }
 
+  /** Forgets all but these slots of each KV head of a layer. */
+  keep(layer: number, slots: readonly (readonly number[])[]): void {
+    this.#layers[layer].indexes.clear();
+    for (const signal of this.#hook.needs.filter(isState))
+      if (signal.state.kind === 'slot') this.#place(signal, layer).keep(signal, slots);
+  }
+
   /** Returns the slots that the equation shows to every query head. */
-  equation({ at, keys, queries }: LoopStep): readonly (readonly number[])[] {
+  equation({ at, keys, positions, queries }: LoopStep): readonly (readonly number[])[] {
     const { ops } = cpu,
-      { queryHeads: H, kvHeads: G, headDim: d, slots: n } = at;
+      { queryHeads: H, kvHeads: G, headDim: d, slots: n } = at,
+      counts = Uint32Array.from(positions, ({ length }) => length),
+      lengths = ops.from({ data: counts, shape: [G] }, 'u32');
     const read = (signal: AnySignal): unknown => {
       if (isState(signal)) {
         const { data, rows, columns } = this.state(signal, at);
         return ops.from({ data: data.slice(), shape: [rows, columns] });
       }
-      if (signal.id === 'keys') return ops.from({ data: keys, shape: [G, n, d] });
-      if (signal.id === 'positions')
-        return ops.from({ data: Uint32Array.from({ length: n }, (_, i) => i), shape: [1, n] }, 'u32');
+      if (signal.id === 'keys') return ops.from({ data: keys, shape: [G, n, d] }, 'f32', lengths);
+      if (signal.id === 'positions') {
+        const data = new Uint32Array(G * n);
+        for (const [g, own] of positions.entries()) data.set(own, g * n);
+        return ops.from({ data, shape: [G, n] }, 'u32', lengths);
+      }
       if (signal.id !== 'queries')
         throw new KvError('laws', `a loop reads keys, queries and state, got the signal ${signalKey(signal)}`);
       const last = queries.slice(-Number(signal.args?.['w'] ?? 1)),
@@ -129,7 +157,7 @@ class Run {
     const { data, shape } = readCpu(mask!); // of a view over a selector
     return Array.from({ length: H }, (_, h) => {
       const from = shape[0] === 1 ? 0 : h * n;
-      return Array.from({ length: n }, (__, i) => i).filter((i) => data[from + i] !== 0);
+      return Array.from({ length: counts[Math.floor((h * G) / H)] }, (__, i) => i).filter((i) => data[from + i] !== 0);
     });
   }
   /** Returns what the loops list for every query head. */
@@ -138,12 +166,17 @@ class Run {
   }
 }
 
+/** A step, and the slots of each KV head that its layer keeps before it, unless none leaves. */
+interface TextStep extends LoopStep {
+  readonly kept: readonly (readonly number[])[] | undefined;
+}
+
 /**
  * Returns the steps of a text. Numbers are whole eighths, so that products are exact in any order; keys repeat, and
  * queries are often like earlier ones.
  */
-function* stepsOf(spec: Decoding, budget: number): Generator<LoopStep> {
-  const { layers, kvHeads: G, group, fours, slots, equation, first, seed } = spec,
+function* stepsOf(spec: Decoding, budget: number): Generator<TextStep> {
+  const { layers, kvHeads: G, group, fours, slots, equation, leaves, first, seed } = spec,
     H = G * group,
     d = 4 * fours,
     next = random(seed),
@@ -156,21 +189,31 @@ function* stepsOf(spec: Decoding, budget: number): Generator<LoopStep> {
     return rows;
   });
   const topics = Array.from({ length: layers }, () => [vector(H * d), vector(H * d), new Float32Array(H * d)]),
-    asked: Float32Array[][] = topics.map(() => []);
+    asked: Float32Array[][] = topics.map(() => []),
+    held = keys.map(() => Array.from({ length: slots - 1 }, (_, position) => position));
   for (let i = 0; i < equation.length; i++)
     for (let layer = 0; layer < layers; layer++) {
-      const n = slots + i,
+      const rows = Array.from(range(layer * G, G)),
+        share = leaves[i] ?? 0,
+        kept = rows.map((row) => [...held[row].keys()].filter(() => share === 0 || next() >= share));
+      for (const [g, row] of rows.entries()) held[row] = [...kept[g].map((slot) => held[row][slot]), slots - 1 + i];
+      const n = Math.max(...rows.map((row) => held[row].length)),
         query = topics[layer][Math.floor(2.2 * next())].slice();
       for (let c = 0; c < query.length; c++) if (next() < 0.15) query[c] = Math.floor(17 * next() - 8) / 8;
       asked[layer].push(query);
       const own = new Float32Array(G * n * d);
-      for (let g = 0; g < G; g++) own.set(keys[layer * G + g].subarray(0, n * d), g * n * d);
+      for (const [g, row] of rows.entries())
+        for (const [slot, position] of held[row].entries())
+          own.set(keys[row].subarray(position * d, (position + 1) * d), (g * n + slot) * d);
       yield {
+        kept: share > 0 ? kept : undefined,
         keys: own,
+        positions: rows.map((row) => Uint32Array.from(held[row])),
         queries: asked[layer],
         at: {
           ...{ layer, layers, queryHeads: H, kvHeads: G, headDim: d, step: first + i, promptLength: slots - 1 },
-          ...{ length: n, slots: n, aligned: true, budget, selectRows: H },
+          ...{ length: slots + i, slots: n, budget, selectRows: H },
+          aligned: rows.every((row) => String(held[row]) === String(held[rows[0]])),
         },
       };
     }
@@ -179,6 +222,8 @@ function* stepsOf(spec: Decoding, budget: number): Generator<LoopStep> {
 interface Judged {
   readonly at: LayerContext;
   readonly hook: ViewHook;
+  /** Slots of the KV head of each query head. */
+  readonly slots: readonly number[];
   /** What the equation shows, and the run that it belongs to. */
   readonly wanted: Run;
   readonly want: readonly (readonly number[])[];
@@ -205,22 +250,24 @@ function decode(policy: Piece<any, any>, spec: Decoding, judge: (of: Judged) => 
   for (const step of stepsOf(spec, choice.budget)) {
     const { at } = step;
     if (at.layer < choice.dense) continue;
+    if (step.kept) for (const run of [wanted, made]) run.keep(at.layer, step.kept);
     const rests = spec.equation[at.step - spec.first] || choice.loops.some((loop) => loop.rests?.(at));
     const natural = (run: Run): readonly (readonly number[])[] =>
       rests ? run.equation(step) : run.loops(choice, step, inOrder).lists;
     const want = shuffled ? natural(wanted) : wanted.equation(step);
     const order: RowOrder = shuffled ? (n) => shuffle(n, next) : inOrder;
     const result = rests ? undefined : made.loops(choice, step, order);
-    judge({ at, hook, wanted, want, made, got: result?.lists ?? made.equation(step), result });
+    const slots = Array.from({ length: H }, (_, h) => step.positions[Math.floor(h / spec.group)].length);
+    judge({ at, hook, slots, wanted, want, made, got: result?.lists ?? made.equation(step), result });
   }
 }
 
 const placeOf = ({ layer, step }: LayerContext): string => `step ${step}, layer ${layer}`;
 /** Lists and the query's own slot are equal; lists ascend over slots that exist. */
-function sameSlots({ at, want, got }: Judged): void {
-  const n = at.slots;
+function sameSlots({ at, slots, want, got }: Judged): void {
   for (const [h, list] of got.entries()) {
-    const where = `${placeOf(at)}, query head ${h}`;
+    const n = slots[h],
+      where = `${placeOf(at)}, query head ${h}`;
     claim(
       list.every((slot, i) => slot < n && (i === 0 || slot > list[i - 1])),
       () => `${where}: expected ascending slots below ${n}, got [${list.join(', ')}]`,
@@ -230,7 +277,7 @@ function sameSlots({ at, want, got }: Judged): void {
   }
 }
 /** All states are equal, those of fewer columns filled with their first value; the model's once a step ends. */
-function sameStates({ at, hook, wanted, made }: Judged, tolerance: number): void {
+function sameStates({ at, slots, hook, wanted, made }: Judged, tolerance: number): void {
   for (const signal of hook.needs.filter(isState)) {
     if (signal.state.rows === 'model' && at.layer < at.layers - 1) continue;
     const { rows, columns, data } = wanted.state(signal, at),
@@ -238,8 +285,9 @@ function sameStates({ at, hook, wanted, made }: Judged, tolerance: number): void
       { init = 0 } = signal.state,
       most = Math.max(columns, got.columns);
     for (let i = 0; i < rows * most; i++) {
-      const [r, c] = [Math.floor(i / most), i % most],
-        x = c < columns ? data[r * columns + c] : init,
+      const [r, c] = [Math.floor(i / most), i % most];
+      if (signal.state.kind === 'slot' && c >= slots[Math.floor((r * slots.length) / rows)]) continue;
+      const x = c < columns ? data[r * columns + c] : init,
         y = c < got.columns ? got.data[r * got.columns + c] : init;
       if (!(Math.abs(x - y) <= tolerance * Math.max(1, Math.abs(x))))
         throw new Error(`${placeOf(at)}: expected ${x} in row ${r}, column ${c} of the state '${signal.as}', got ${y}`);
@@ -248,13 +296,15 @@ function sameStates({ at, hook, wanted, made }: Judged, tolerance: number): void
 }
 
 /** Rows count what they read as predicted. */
-function sameCounts({ at, hook, result }: Judged): void {
-  const want = sumOf(hook.chooses!.loops.map(({ reads }) => reads?.(at) ?? 0)); // a view with loops
-  for (const [h, { numbers, active }] of result?.read.entries() ?? [])
+function sameCounts({ at, slots, hook, result }: Judged): void {
+  for (const [h, { numbers, active }] of result?.read.entries() ?? []) {
+    const own = { ...at, slots: slots[h] },
+      want = sumOf(hook.chooses!.loops.map(({ reads }) => reads?.(own) ?? 0)); // a view with loops
     claim(
       active ? numbers === want : numbers <= want,
       () => `${placeOf(at)}, query head ${h}: expected ${want} numbers read, as predicted, got ${numbers}`,
     );
+  }
 }
 
 /** Claims about the loops of a view, which run in an engine's memory, against its equation. */

@@ -97,7 +97,8 @@ describe.each(inTurn(kinds, 2))('%s', (name, path) => {
         whole(0, 1),
         fc.constantFrom(undefined, 'q8', 'f16'),
         fc.infiniteStream(whole(0, 400)),
-        async (text, length, threads, cache, ids) => {
+        fc.array(fc.option(whole(1, 40), { nil: undefined }), { minLength: 5, maxLength: 5 }), // what each token evicts to
+        async (text, length, threads, cache, ids, evicts) => {
           const model = await models[threads],
             policy = parsePolicy(text),
             next = (): number => ids.next().value! % model.config.vocab,
@@ -111,6 +112,12 @@ describe.each(inTurn(kinds, 2))('%s', (name, path) => {
           const [{ sequence: looped }, { sequence: asked }] = sequences,
             counts = looped.memory.caches.context.counters;
           for (const [i, token] of tokens.entries()) {
+            const slots = evicts[i];
+            if (slots !== undefined)
+              for (const { each, sequence } of sequences) {
+                await sequence.evict('knorm | adaKV | topK', slots);
+                sequence.decodeUnder(each);
+              }
             if (i === 3) {
               // a copy goes on from the same state, and makes its indexes again
               const copy = looped.fork();
@@ -125,6 +132,7 @@ describe.each(inTurn(kinds, 2))('%s', (name, path) => {
             );
           }
           expect(await written(looped), text).toEqual(await written(asked));
+          expect(counts.fusedPasses, text).toBeGreaterThan(4);
           // layers with windows drop what none of their queries can see
           if (name === 'llama') expect([counts.shownSlots, counts.viewReads].every((count) => count! > 0)).toBe(true);
           looped.destroy();

@@ -165,3 +165,20 @@ test.each(['mistral', 'gemma2', 'qwen2'])(
     }
   },
 );
+
+test.each(['snapkv(window=4)', 'h2o', 'h2o(rows=kv)', 'tova', 'keydiff'])(
+  'what %s reads is remembered where it is named without a budget',
+  async (text) => {
+    const model = await loadModel(fixture('qwen2')),
+      { ids } = goldenOutputs('qwen2', '.')[0],
+      kept = await Promise.all(
+        [{ policy: text }, { policies: [text] }].map(async (options) => {
+          const sequence = new Sequence(model);
+          await sequence.prefill(ids, options);
+          await sequence.evict(text, 7);
+          return sequence.kept();
+        }),
+      );
+    expect(kept[0]).toEqual(kept[1]);
+  },
+);

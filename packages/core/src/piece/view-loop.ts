@@ -4,9 +4,8 @@ import type { State } from './state.ts';
 /**
  * A piece's part of a view as WebAssembly over the engine's memory. Engines that have such memory run the loops of all
  * pieces inside a view between a layer's projections and its attention, on all threads, without returning to
- * JavaScript. A view runs this way if each of its pieces has a loop and every head holds every position, so that slots
- * are positions; otherwise, and in every other engine, the pieces' equations run. Both show the same slots and leave the
- * same state.
+ * JavaScript. A view runs this way if each of its pieces has a loop, also where slots were evicted, by head or in all;
+ * otherwise, and in every other engine, the pieces' equations run. Both show the same slots and leave the same state.
  */
 export interface ViewLoop {
   /**
@@ -29,7 +28,7 @@ export interface ViewLoop {
   readonly index?: { readonly slots: number; numbers(headDim: number): number };
   /** Number of last queries that it reads, the newest among them. @defaultValue the newest alone */
   readonly window?: number;
-  /** First positions and last slots that it forces, for pieces that do nothing else. */
+  /** First and last positions that it forces, for pieces that do nothing else. */
   readonly forces?: ForcedEnds;
   /** Positions of a unit, for pieces that cut units and score each row's by their mean. */
   readonly unit?: number;

@@ -75,7 +75,7 @@ export async function* prefill(
   const hooks = [...compiled.hooks('view'), ...compiled.hooks('step')];
   memory.caches.observe(
     union(
-      acts ? needs : [],
+      needs, // without a budget too: the policy may evict later
       observer ? [attentionLast] : [],
       ...hooks.map((h) => h.needs),
       ...policies.flatMap((p) => p.atoms.map((atom) => atom.needs)),

@@ -14,7 +14,7 @@ function partBytes(d: usize): usize {
 }
 
 export function index(view: usize, own: usize, g: usize, scratch: usize): void {
-  const d = channelsOf(view), n = slotsOf(view), known = word(own, 3) + 4 * g, step = keysAtOnce(view);
+  const d = channelsOf(view), n = slotsOf(view, g), known = word(own, 3) + 4 * g, step = keysAtOnce(view);
   for (let from = <usize>load<u32>(known); from < n; from += step) {
     const end = min<usize>(from + step, n);
     let key = keysOf(view, g, from, end - from, scratch);
@@ -46,8 +46,8 @@ function addSizes(vector: usize, sums: usize, d: usize): void {
  * `sizes`: scratch of 16 bytes a channel.
  */
 function heavy(view: usize, own: usize, h: usize, to: usize, sizes: usize): usize {
-  const d = channelsOf(view), n = slotsOf(view), most = min<usize>(word(own, 0), d), row: usize = 4 * d, sums = sizes + row;
-  const labels = word(own, 1) + kvHeadOf(view, h) * word(own, 2), room = word(own, 5), earlier = word(own, 4) + h * room * row, count = word(own, 7);
+  const d = channelsOf(view), g = kvHeadOf(view, h), n = slotsOf(view, g), most = min<usize>(word(own, 0), d), row: usize = 4 * d, sums = sizes + row;
+  const labels = word(own, 1) + g * word(own, 2), room = word(own, 5), earlier = word(own, 4) + h * room * row, count = word(own, 7);
   memory.fill(sums, 0, 2 * row);
   for (let i: usize = 0, at = word(own, 6); i < count; i++, at++) addSizes(earlier + (at % room) * row, sums, d);
   addSizes(queryOf(view, h), sums, d);

@@ -6,7 +6,7 @@ import { activeOf, addRead, channelsOf, groupOf, keysAtOnce, keysOf, queryOf, sc
 
 export function index(view: usize, own: usize, g: usize, scratch: usize): void {
   const d = channelsOf(view),
-    n = slotsOf(view),
+    n = slotsOf(view, g),
     page = word(own, 0),
     row: usize = 4 * d,
     known = word(own, 3) + 4 * g;

@@ -4,7 +4,7 @@
 // field of cis.sets.
 
 import { all, border } from "../../../cpu/kernel/largest";
-import { activeOf, addRead, channelsOf, countOf, keysOf, kvHeadOf, listOf, queryOf, scoresOf, slotsOf, stepOf, strideOf, word } from "../../../cpu/kernel/view";
+import { activeOf, addRead, bySlot, channelsOf, countOf, keysOf, kvHeadOf, lengthOf, listOf, positionOf, queryOf, scoresOf, slotsBelow, slotsOf, stepOf, strideOf, word } from "../../../cpu/kernel/view";
 
 /** Retrievals that a field holds, two bits each. */
 const PER_FIELD: u32 = 12;
@@ -44,7 +44,9 @@ function nowOf(view: usize, own: usize): usize { return stepOf(view) % word(own,
 // @ts-ignore: decorator
 @inline
 function newestOf(view: usize, own: usize, h: usize, room: usize): usize {
-  return word(own, BY_KEYS) ? keysOf(view, kvHeadOf(view, h), slotsOf(view) - 1, 1, room) : queryOf(view, h);
+  if (!word(own, BY_KEYS)) return queryOf(view, h);
+  const g = kvHeadOf(view, h);
+  return keysOf(view, g, slotsOf(view, g) - 1, 1, room);
 }
 
 /** Two f32 as f64. */
@@ -89,10 +91,10 @@ export function after(view: usize, own: usize, h: usize, scratch: usize): void {
 
 /** Writes the codes of what a row has chosen into the field of this step. */
 function remember(view: usize, own: usize, h: usize, scratch: usize): void {
-  const now = nowOf(view, own), n = slotsOf(view), scores = scoresOf(view, h), sinks = word(own, SINKS), end = n - min<usize>(n, word(own, LOCAL));
+  const now = nowOf(view, own), g = kvHeadOf(view, h), n = slotsOf(view, g), scores = scoresOf(view, h), sinks = slotsBelow(view, g, word(own, SINKS)), end = n - min<usize>(n, word(own, LOCAL));
   store<f32>(retrievalsOf(own, h), load<f32>(retrievalsOf(own, h)) + 1);
   if (now == 0)
-    for (let f: usize = 0; f * PER_FIELD < word(own, BLOCK); f++) memory.fill(fieldOf(own, f, h), 0, 4 * n);
+    for (let f: usize = 0; f * PER_FIELD < word(own, BLOCK); f++) memory.fill(fieldOf(own, f, h), 0, 4 * lengthOf(view));
   let from = listOf(view, h), to = from + 4 * <usize>load<u32>(countOf(view, h));
   while (from < to && <usize>load<u32>(from) < sinks) from += 4;
   while (from < to && <usize>load<u32>(to - 4) >= end) to -= 4;
@@ -103,7 +105,7 @@ function remember(view: usize, own: usize, h: usize, scratch: usize): void {
   let equal: u32 = most > 0 ? load<u32>(left) : 0;
   const field = fieldOf(own, now / PER_FIELD, h), place = <f32>(1 << (2 * (<u32>now % PER_FIELD)));
   for (let i: usize = 0; i < count; i++) {
-    const at = field + 4 * <usize>load<u32>(from + 4 * i), value = load<f32>(values + 4 * i), ties = value == least && equal > 0;
+    const at = field + 4 * positionOf(view, g, <usize>load<u32>(from + 4 * i)), value = load<f32>(values + 4 * i), ties = value == least && equal > 0;
     equal -= u32(ties);
     store<f32>(at, load<f32>(at) + place * (value > least || ties ? STRONG : MIDDLE));
   }
@@ -126,8 +128,8 @@ function having(a: v128, b: v128, c: v128, d: v128, mask: v128): i32 {
 
 /** Lists what a row retrieved `ago` steps before, with the neighbours of its strongest, sinks and the local window. */
 function reuse(view: usize, own: usize, h: usize, scratch: usize): void {
-  const n = slotsOf(view), list = listOf(view, h), dilation = word(own, DILATION), sinks = min<usize>(n, word(own, SINKS)), local = n - min<usize>(n, word(own, LOCAL));
-  const j = nowOf(view, own) - <usize>load<f32>(agoOf(own, h)), field = fieldOf(own, j / PER_FIELD, h), shift = 2 * (<i32>j % PER_FIELD);
+  const g = kvHeadOf(view, h), n = slotsOf(view, g), list = listOf(view, h), dilation = word(own, DILATION), sinks = slotsBelow(view, g, word(own, SINKS)), local = n - min<usize>(n, word(own, LOCAL));
+  const j = nowOf(view, own) - <usize>load<f32>(agoOf(own, h)), field = bySlot(view, g, fieldOf(own, j / PER_FIELD, h), scratch + 64), shift = 2 * (<i32>j % PER_FIELD);
   const code = i32x4.splat(3 << shift), strong = i32x4.splat(2 << shift), few = word(own, BLOCK) < PER_FIELD;
   let end = all(0, sinks, list), next = sinks; // slots below it are listed or stay out
   for (let i: usize = 0; i < n; i += 16) {

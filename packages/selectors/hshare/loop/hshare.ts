@@ -4,7 +4,7 @@
 // hshare.sets, .has, .uses, .retrievals and, where layers share, .layers.uses and .layers.sets.
 
 import { all } from "../../../cpu/kernel/largest";
-import { activeOf, budgetOf, countOf, headsOf, layerOf, layersOf, lengthOf, listOf, slotsOf, word } from "../../../cpu/kernel/view";
+import { activeOf, budgetOf, bySlot, countOf, headsOf, kvHeadOf, layerOf, layersOf, lengthOf, listOf, positionOf, slotsBelow, slotsOf, word } from "../../../cpu/kernel/view";
 
 const QUERY = 0, LAYERS = 1, SINKS = 2, LOCAL = 3, STATES = 4;
 
@@ -57,49 +57,49 @@ export function after(view: usize, own: usize, h: usize, scratch: usize): void {
     store<f32>(hasOf(own, h), max<f32>(load<f32>(hasOf(own, h)), 1));
   }
   if (load<u32>(activeOf(view, h))) store<f32>(retrievalsOf(own, h), load<f32>(retrievalsOf(own, h)) + 1);
-  else show(view, own, h);
+  else show(view, own, h, scratch);
   if (word(own, LAYERS) && renews(view, own) && layerOf(view) + 1 < layersOf(view)) publish(view, own, h);
 }
 
 /** Replaces a row's set: by what another layer, or by what its leader has chosen now, or before. */
 function take(view: usize, own: usize, h: usize): void {
-  const n = slotsOf(view), set = setOf(own, h), offset = offsetOf(view, own);
+  const length = lengthOf(view), set = setOf(own, h), offset = offsetOf(view, own);
   if (offset < 0) {
-    memory.fill(set, 0, 4 * n);
+    memory.fill(set, 0, 4 * length);
     let entry = entriesOf(view, own, <usize>max<f32>(0, <f32>layerOf(view) + offset), h);
     for (const end = entry + 4 * budgetOf(view); entry < end && load<f32>(entry) >= 1; entry += 4) {
-      const slot = <usize>load<f32>(entry) - 1;
-      if (slot < n) store<f32>(set + 4 * slot, 1);
+      const position = <usize>load<f32>(entry) - 1;
+      if (position < length) store<f32>(set + 4 * position, 1);
     }
     return;
   }
   const leader = <usize>min<f32>(max<f32>(0, <f32>h + load<f32>(usesOf(own, h))), <f32>(headsOf(view) - 1));
   if (load<u32>(activeOf(view, leader)) == 0) {
-    if (leader != h) memory.copy(set, setOf(own, leader), 4 * n);
+    if (leader != h) memory.copy(set, setOf(own, leader), 4 * length);
     return;
   }
-  const list = listOf(view, leader), sinks = word(own, SINKS), local = n - min<usize>(n, word(own, LOCAL));
-  memory.fill(set, 0, 4 * n);
+  const list = listOf(view, leader), g = kvHeadOf(view, leader), n = slotsOf(view, g), sinks = slotsBelow(view, g, word(own, SINKS)), local = n - min<usize>(n, word(own, LOCAL));
+  memory.fill(set, 0, 4 * length);
   for (let i: usize = 0, count = <usize>load<u32>(countOf(view, leader)); i < count; i++) {
     const slot = <usize>load<u32>(list + 4 * i);
-    if (slot >= sinks && slot < local) store<f32>(set + 4 * slot, 1);
+    if (slot >= sinks && slot < local) store<f32>(set + 4 * positionOf(view, g, slot), 1);
   }
 }
 
 /** Lists sinks, a row's set and the local window. */
-function show(view: usize, own: usize, h: usize): void {
-  const n = slotsOf(view), list = listOf(view, h), sinks = min<usize>(n, word(own, SINKS)), local = max<usize>(sinks, n - min<usize>(n, word(own, LOCAL)));
-  const end = all(local, n, append(setOf(own, h), sinks, local, all(0, sinks, list)));
+function show(view: usize, own: usize, h: usize, scratch: usize): void {
+  const g = kvHeadOf(view, h), n = slotsOf(view, g), list = listOf(view, h), sinks = slotsBelow(view, g, word(own, SINKS)), local = max<usize>(sinks, n - min<usize>(n, word(own, LOCAL)));
+  const end = all(local, n, append(bySlot(view, g, setOf(own, h), scratch), sinks, local, all(0, sinks, list)));
   store<u32>(countOf(view, h), <u32>((end - list) >> 2));
 }
 
 /** Writes a row's set for the layers above. */
 function publish(view: usize, own: usize, h: usize): void {
-  const set = setOf(own, h), n = slotsOf(view), to = entriesOf(view, own, layerOf(view), h), end = to + 4 * budgetOf(view);
+  const set = setOf(own, h), length = lengthOf(view), to = entriesOf(view, own, layerOf(view), h), end = to + 4 * budgetOf(view);
   let entry = to;
-  for (let slot: usize = 0; slot < n && entry < end; slot++)
-    if (load<f32>(set + 4 * slot) != 0) {
-      store<f32>(entry, <f32>(slot + 1));
+  for (let position: usize = 0; position < length && entry < end; position++)
+    if (load<f32>(set + 4 * position) != 0) {
+      store<f32>(entry, <f32>(position + 1));
       entry += 4;
     }
   memory.fill(entry, 0, end - entry);

@@ -1,4 +1,4 @@
-import { HIGHEST, oneOf, selector } from '@kv/core';
+import { HIGHEST, LOWEST, oneOf, selector } from '@kv/core';
 import { loopBytes } from './whole-units-loop.ts';
 
 /**
@@ -26,8 +26,10 @@ export const wholeUnits = selector(
     if (!units || !unitScores) return ops.select(scores, budgets, { forced, banned, active }); // every slot its own unit
     const { of, count } = units;
     const rows = budgets.shape[0];
+    const some = ops.fill(ops.float(of), 1),
+      open = ops.groupSlots('max', banned === 0 ? some : ops.mul(some, ops.not(banned)), of, count);
     const first = ops.where(forced && ops.groupSlots('max', forced, of, count), HIGHEST, unitScores);
-    const place = ops.rank(first, 'row'); // 0 = best unit, [rows, count]
+    const place = ops.rank(ops.where(open, first, LOWEST), 'row'); // 0 = best unit, [rows, count]
     const taken = ops.mark(
       ops.select(ops.take(ops.mul(place, -1), of), budgets, { forced, banned, active }),
       ops.broadcast(scores, rows),

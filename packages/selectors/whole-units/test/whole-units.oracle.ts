@@ -19,8 +19,10 @@ export function wholeUnitsOracle(
     slots = (u: number): number[] =>
       of.flatMap((v, i) => (v === u && !forced.includes(i) && !banned.includes(i) ? [i] : []));
   const holds = (u: number): boolean => forced.some((i) => of[i] === u);
+  // a unit whose slots were all evicted or banned is none
   const order = unitScores
     .map((_, u) => u)
+    .filter((u) => of.some((v, i) => v === u && !banned.includes(i)))
     .sort((a, b) => Number(holds(b)) - Number(holds(a)) || (holds(a) ? a - b : unitScores[b] - unitScores[a]) || a - b);
   let room = budget - forced.length;
   for (const [place, u] of order.entries()) {
