@@ -44,7 +44,7 @@ export function tokenViews(
   for (let l = 0; l < caches.layers.length; l++) {
     const { [0]: chooser } = choosing,
       at = joinedContext(caches, l, active, 1),
-      choice = chooser?.chooses && l >= chooser.chooses.dense ? chooser.chooses : undefined;
+      choice = chooser?.chooses?.acts(at) ? chooser.chooses : undefined;
     if (choice?.loops.some(({ rests }) => rests?.(at))) return undefined;
     const bounds: LayerView['bounds'][number][] = [];
     for (const hook of hooks) {

@@ -249,8 +249,8 @@ function decode(policy: Piece<any, any>, spec: Decoding, judge: (of: Judged) => 
     [wanted, made] = [new Run(hook, spec.layers, rows), new Run(hook, spec.layers, rows)];
   for (const step of stepsOf(spec, choice.budget)) {
     const { at } = step;
-    if (at.layer < choice.dense) continue;
     if (step.kept) for (const run of [wanted, made]) run.keep(at.layer, step.kept);
+    if (!choice.acts(at)) continue;
     const rests = spec.equation[at.step - spec.first] || choice.loops.some((loop) => loop.rests?.(at));
     const natural = (run: Run): readonly (readonly number[])[] =>
       rests ? run.equation(step) : run.loops(choice, step, inOrder).lists;

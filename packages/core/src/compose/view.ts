@@ -46,7 +46,10 @@ export const view: Factory<typeof options, ViewPiece<'view'>, [policy: Piece<'st
       );
     const [wrap] = inner.hooks('wrapSelect');
     const needs = union([positions], inner.needs, wrap?.needs ?? []);
-    const loops = rows === 'query' ? loopsOf(inner.steps, wrap) : undefined;
+    const loops = rows === 'query' ? loopsOf(inner.steps, wrap) : undefined,
+      // by law, a selector keeps all slots where they fit: nothing is to be done then, if no piece counts steps
+      stateless = loops?.every(({ states = [] }) => states.length === 0) ?? false,
+      acts = ({ layer, slots }: LayerContext): boolean => layer >= dense && !(stateless && slots <= budget);
     const placed = (at: LayerContext): LayerContext => ({
       ...at,
       selectRows: rows === 'query' ? at.queryHeads : at.kvHeads,
@@ -65,9 +68,9 @@ export const view: Factory<typeof options, ViewPiece<'view'>, [policy: Piece<'st
           label,
           during: 'decode',
           needs,
-          ...(loops && { chooses: { loops, budget, dense } }),
+          ...(loops && { chooses: { loops, budget, acts } }),
           run(cell) {
-            if (cell.at.layer < dense) return {};
+            if (!acts(cell.at)) return {};
             const at = placed(cell.at);
             const budgets = new Array<number>(at.selectRows).fill(Math.min(budget, at.slots));
             const layer = { at, budgets, read: (s: Parameters<typeof cell.read>[0]) => cell.read(s) };

@@ -222,8 +222,8 @@ export interface ViewChoice {
   readonly loops: readonly ViewLoop[];
   /** Slots visible per query head. */
   readonly budget: number;
-  /** First layers in which nothing is hidden. */
-  readonly dense: number;
+  /** Returns whether slots may be hidden: not in dense layers, nor while all slots fit, where no piece has state. */
+  acts(at: LayerContext): boolean;
 }
 /** Hides slots for one step and evicts nothing; views intersect; the current token is always visible. */
 export interface ViewHook extends AtomBase {

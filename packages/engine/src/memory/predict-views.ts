@@ -32,7 +32,7 @@ export function predictViews(policy: CompiledPolicy, layers: readonly LayerConte
           if (mask) return undefined;
           if (lower)
             shown = Math.min(shown, at.slots - Math.max(0, Math.min(lower(at.length - 1), at.slots - 1) - sinks));
-        } else if (at.layer >= chooses.dense) {
+        } else if (chooses.acts(at)) {
           shown = Math.min(shown, chooses.budget);
           for (const { reads } of chooses.loops) numbers += at.queryHeads * (reads?.(at) ?? 0);
         }
