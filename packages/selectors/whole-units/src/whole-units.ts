@@ -26,8 +26,8 @@ export const wholeUnits = selector(
     if (!units || !unitScores) return ops.select(scores, budgets, { forced, banned, active }); // every slot its own unit
     const { of, count } = units;
     const rows = budgets.shape[0];
-    const some = ops.fill(ops.float(of), 1),
-      open = ops.groupSlots('max', banned === 0 ? some : ops.mul(some, ops.not(banned)), of, count);
+    // a unit of which nothing may stay comes last: its slots were evicted, or are banned
+    const open = ops.groupSlots('max', banned === 0 ? ops.fill(scores, 1) : ops.not(banned), of, count);
     const first = ops.where(forced && ops.groupSlots('max', forced, of, count), HIGHEST, unitScores);
     const place = ops.rank(ops.where(open, first, LOWEST), 'row'); // 0 = best unit, [rows, count]
     const taken = ops.mark(
