@@ -12,7 +12,6 @@ import pino from 'pino';
 import { LIMITS, SERVER } from './options.ts';
 import type { ServerOptions } from './options.ts';
 import { AnswerShapes } from './protocol/answer-shape.ts';
-import type { Protocol } from './protocol/protocol.ts';
 import { clientRegistry, expectModel, sequencePolicyOf } from './protocol/request.ts';
 import { Refusal } from './protocol/refusal.ts';
 import { TextReader } from './protocol/text-reader.ts';
@@ -26,7 +25,7 @@ import { goneSignal } from './http/disconnect-signal.ts';
 import { keyCheck } from './http/keys.ts';
 import { conversationsOf, createMetrics, memoryOf } from './http/metrics.ts';
 import { PAGE, PAGE_HEADERS } from './http/page.ts';
-import { answerErrors, expectHeaders, pathOf, readJson, refusalFor } from './http/requests.ts';
+import { answerErrors, errorBody, expectHeaders, pathOf, readJson, refusalFor } from './http/requests.ts';
 import { why, whyRequest } from './http/why.ts';
 import { storeOf } from './run/conversation-folder.ts';
 import { NamedConversations } from './run/named-conversations.ts';
@@ -107,6 +106,8 @@ export function createServer(options: ServerOptions): Server {
   metrics.watch(scheduler, cache);
   expectPossible(() => sequencePolicyOf({}, { ...defaults, fixed: false }, model));
 
+  // every protocol that requests may come in
+  const protocols = [chat, completions, responses(remembered), messages];
   const app = Fastify({
     loggerInstance: log as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true }),
@@ -114,7 +115,7 @@ export function createServer(options: ServerOptions): Server {
     genReqId: () => `req_${randomUUID()}`,
     frameworkErrors(error, request, reply: FastifyReply) {
       const refusal = refusalFor(error, request, bodyBytes);
-      void reply.code(refusal.status).send(refusal.body);
+      void reply.code(refusal.status).send(errorBody(refusal, request, protocols));
     },
     requestTimeout: receiveMs,
     keepAliveTimeout: 5000,
@@ -182,9 +183,7 @@ export function createServer(options: ServerOptions): Server {
     );
   });
   readJson(app);
-  // every protocol that requests may come in
-  const protocols = [chat, completions, responses(remembered), messages];
-  answerErrors(app, bodyBytes, [...protocols.map(({ path }) => path), '/v1/models']);
+  answerErrors(app, bodyBytes, [...protocols, countTokens]);
 
   for (const [path, { type, text }] of Object.entries(PAGE))
     app.get(path, (_, reply) => reply.headers(PAGE_HEADERS).type(type).send(text));
@@ -232,8 +231,10 @@ export function createServer(options: ServerOptions): Server {
     why(reading, remembered, request, reply),
   );
   for (const protocol of protocols)
-    app.post(protocol.path, routeOf(protocol), (request, reply) => answers.answer(protocol, request, reply));
-  app.post(countTokens.path, routeOf(countTokens), async (request, reply) => ({
+    app.post(protocol.path, { schema: { body: protocol.body } }, (request, reply) =>
+      answers.answer(protocol, request, reply),
+    );
+  app.post(countTokens.path, { schema: { body: countTokens.body } }, async (request, reply) => ({
     input_tokens: await answers.count(countTokens.ask(request.body), request, reply),
   }));
   responseRoutes(app, remembered);
@@ -285,12 +286,6 @@ function storedAs(model: Model, cache: CacheForm | undefined): Model {
     cacheForm = formOf(cache, { forms, otherwise, headDims: headDims(config) });
   return { ...model, cacheForm, memory: (options) => model.memory({ ...options, form: options?.form ?? cacheForm }) };
 }
-
-/** What a route of a protocol checks, and how it writes its errors. */
-const routeOf = ({ body, error }: Pick<Protocol, 'body' | 'error'>) => ({
-  schema: { body },
-  config: { errorOf: (refusal: Refusal) => error(refusal) },
-});
 
 /** Redacts every string in a JSON log line, messages and stack traces included. */
 const redactedLine =

@@ -75,6 +75,24 @@ describe('bodies and headers', () => {
       { error } = (await answer.json()) as { error: { message: string } };
     expect([answer.status, error.message]).toEqual([405, `${path} is answered at ${with_}, got ${method}`]);
   });
+  test.each([
+    ['another method', 'GET', '/v1/messages', {}],
+    ['another method below', 'GET', '/v1/messages/count_tokens', {}],
+    ['nothing there', 'POST', '/v1/messages/batches', {}],
+    ['another type of body', 'POST', '/v1/messages', { 'content-type': 'text/plain' }],
+    ['a query', 'GET', '/v1/messages?beta=true', {}],
+    ['a path that cannot be read', 'GET', '/v1/messages/%E0%A4%A', {}],
+  ])('below /v1/messages an error has the form of Anthropic: %s', async (_, method, path, headers) => {
+    const answer = await fetch(`${on.url}${path}`, { method, headers, ...(method === 'POST' && { body: '{}' }) });
+    expect(await answer.json()).toEqual({
+      type: 'error',
+      error: { type: expect.stringMatching(/_error$/), message: expect.any(String) },
+    });
+    // a path that only begins with the same letters is none of it
+    expect(await (await fetch(`${on.url}/v1/messagesX`)).json()).toEqual({
+      error: { message: expect.any(String), type: 'invalid_request_error', param: null, code: null },
+    });
+  });
   test('every answer has an id of its own', async () => {
     const ids = new Set<string | null>();
     for (const path of ['/health', '/v1/nothing', '/status'])

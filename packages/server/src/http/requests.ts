@@ -3,13 +3,6 @@ import { Refusal, refusalOf } from '../protocol/refusal.ts';
 import { schemaRefusal } from '../protocol/schema.ts';
 import type { SchemaError } from '../protocol/schema.ts';
 
-declare module 'fastify' {
-  interface FastifyContextConfig {
-    /** Writes the errors of a route that has a form of its own for them. */
-    readonly errorOf?: (refusal: Refusal) => object;
-  }
-}
-
 /** Maximum nesting depth of a body. The protocol needs seven, schemas of tools more. */
 const DEPTH = 64;
 
@@ -82,11 +75,21 @@ function dropNulls(value: unknown): boolean {
   return true;
 }
 
-/**
- * Makes every error a response with the protocol's error object.
- * @param paths where requests are answered
- */
-export function answerErrors(app: FastifyInstance, bodyBytes: number, paths: readonly string[]): void {
+/** Where a protocol answers, and how it writes its errors. */
+export interface ErrorForm {
+  readonly path: string;
+  error(refusal: Refusal): object;
+}
+
+/** Returns the body of an error in the form of the protocol whose path it is, or lies below; OpenAI's at any other. */
+export function errorBody(refusal: Refusal, request: Pick<FastifyRequest, 'url'>, forms: readonly ErrorForm[]): object {
+  const at = `${pathOf(request)}/`;
+  return forms.find(({ path }) => at.startsWith(`${path}/`))?.error(refusal) ?? refusal.body;
+}
+
+/** Makes every error a response with the protocol's error object. */
+export function answerErrors(app: FastifyInstance, bodyBytes: number, forms: readonly ErrorForm[]): void {
+  const paths = [...forms.map(({ path }) => path), '/v1/models'];
   app.setNotFoundHandler((request) => {
     const path = pathOf(request),
       method = path === '/v1/models' ? 'GET' : 'POST',
@@ -103,8 +106,7 @@ export function answerErrors(app: FastifyInstance, bodyBytes: number, paths: rea
     if (refusal.status >= 500 && refusal !== (error as unknown)) request.log.error({ err: error }, 'a request failed');
     if (refusal.retryAfter !== undefined) reply.header('retry-after', refusal.retryAfter);
     if (refusal.status === 401) reply.header('www-authenticate', 'Bearer');
-    const { errorOf } = request.routeOptions.config;
-    return reply.code(refusal.status).send(errorOf?.(refusal) ?? refusal.body);
+    return reply.code(refusal.status).send(errorBody(refusal, request, forms));
   });
 }
 
