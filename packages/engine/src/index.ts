@@ -98,7 +98,7 @@ export type { Generation } from './generate/generation.ts';
 export { decodingPolicy } from './generate/policies.ts';
 export { createPrefixStore, isLong, longestPrefix, snapshotsOfPrefix } from './generate/prefix-store.ts';
 export type { PrefixOptions, PrefixStore } from './generate/prefix-store.ts';
-export { isPlace, placesOf, PROTECT, protectedSpans, textOfProtected } from './generate/protect.ts';
+export { isPlace, missingParts, placesOf, PROTECT, protectedSpans, textOfProtected } from './generate/protect.ts';
 export type { ProtectedPart, ProtectedPrompt } from './generate/protect.ts';
 export { report } from './generate/report.ts';
 export type { Report } from './generate/report.ts';

@@ -161,6 +161,22 @@ describe('a chat', () => {
     ).toBeLessThanOrEqual(44);
     chat.destroy();
   });
+  test('says once which part is to be protected and is none of the conversation, as one generation does', async () => {
+    const protect = ['tools', 'first-user'] as const,
+      note = ["'tools' is to be protected, and the conversation has none"],
+      chat = new Chat(model, { policy: 'streaming', budget: 40, maxNewTokens: 2, protect });
+    for (let turn = 0; turn < 2; turn++) expect((await chat.send('Short.')).report.notes).toEqual(note);
+    chat.destroy();
+    const templated = await loadModel('embedded', {
+      chatTemplate: '{% for m in messages %}{{ m.content }}{% endfor %}',
+    });
+    const { report } = await generate(templated, {
+      messages: [{ role: 'user', content: 'Short.' }],
+      ...{ policy: 'streaming', budget: 40, maxNewTokens: 2, protect },
+    });
+    expect(report.notes).toEqual(note);
+    templated.destroy();
+  });
   test('refuses a message of which more is protected than the budget holds, and stays as it was', async () => {
     const chat = new Chat(model, { policy: 'streaming', budget: 24, maxNewTokens: 2, protect: ['first-user'] });
     await expect(chat.send(TEXT)).rejects.toThrow(

@@ -71,6 +71,10 @@ describe('kv.protect', () => {
     expect(json.error.message).toMatch(sentence);
     expect(got).toBe(status);
   });
+  test('of a conversation that has no such part is told', async () => {
+    const { json } = await chat({ messages: [{ role: 'user', content: 'Hello' }], kv: { protect: ['tools'] } });
+    expect(json.kv.notes).toEqual(["'tools' is to be protected, and the conversation has none"]);
+  });
   test('of a prompt has texts and ranges, and no names', async () => {
     const ask = (protect: unknown) => on.post('/v1/completions', { prompt: text, max_tokens: 1, kv: { protect } });
     expect((await ask(['XK7M9P2Q', [0, 4]])).json.usage.kv.tokens.protected).toBeGreaterThan(8);

@@ -7,7 +7,7 @@ import { bytesOfSlots, policySizes } from '../cache/slot-sizes.ts';
 import { expectModel, expectSequence } from '../expect-given.ts';
 import { givenGrammar } from '../generate/answer-grammar.ts';
 import { decode } from '../generate/generate.ts';
-import { isPlace, placesOf, protectedSpans, textOfProtected } from '../generate/protect.ts';
+import { isPlace, missingParts, placesOf, protectedSpans, textOfProtected } from '../generate/protect.ts';
 import { expectKept } from '../generate/policies.ts';
 import { generation } from '../generate/generation.ts';
 import type { Generation } from '../generate/generation.ts';
@@ -233,17 +233,21 @@ export class Chat {
     if (protect.length === 0 || policy === undefined || slots === undefined) return;
     const text = progress.text.fork();
     for (const id of ids) text.push(id);
+    const missing: string[] = [];
     const spans = protect.flatMap((one): readonly PositionSpan[] => {
       if (!isPlace(one))
         return placesOf(textOfProtected(one), text).filter(
           (place) => place[0] >= progress.length || this.#sequence.memory.slots.holds([place]),
         );
       if (typeof one !== 'string') return first ? [one as PositionSpan] : [];
-      const { tokenizer } = this.model;
-      return first ? protectedSpans([one], { ids, tokenizer, conversation: this.#turns.opening(message) }) : [];
+      if (!first) return [];
+      const conversation = this.#turns.opening(message);
+      missing.push(...missingParts([one], { conversation }));
+      return protectedSpans([one], { ids, tokenizer: this.model.tokenizer, conversation });
     });
     expectBudget(withProtected(withProtected(compile(policy), active.policy.protectedSpans), spans), slots);
     this.#sequence.protect(spans);
+    this.#sequence.stats.notes.push(...missing);
   }
 
   /** Reads tokens under a policy, and returns whether all of them were read before the signal aborted. */

@@ -15,7 +15,7 @@ import type { Policies } from './policies.ts';
 import { givenGrammar } from './answer-grammar.ts';
 import { generation } from './generation.ts';
 import type { Generation } from './generation.ts';
-import { protectedSpans, type ProtectedPrompt } from './protect.ts';
+import { missingParts, protectedSpans, type ProtectedPrompt } from './protect.ts';
 import { report } from './report.ts';
 import type { Report } from './report.ts';
 import { freeObservations } from '../sequence/free-observations.ts';
@@ -67,6 +67,7 @@ async function* run(model: Model, given: GenerateOptions): AsyncGenerator<Chunk,
   const sequence = new Sequence(model, backend, { cache });
   try {
     sequence.observer = certify;
+    sequence.stats.notes.push(...missingParts(protect ?? [], prompt));
     if (spans.length > 0 && [policy, decodePolicy].some((each) => each && compile(each).evicts))
       sequence.protect(spans);
     const rows: Float32Array[] = [];

@@ -103,6 +103,17 @@ export function protectedSpans(protect: readonly ProtectedPart[], prompt: Protec
   return joinedSpans(spans);
 }
 
+/** Returns a note on each named part that is to be protected and that the conversation does not have. */
+export const missingParts = (
+  protect: readonly ProtectedPart[],
+  { conversation }: Pick<ProtectedPrompt, 'conversation'>,
+): readonly string[] =>
+  protect.flatMap((one) =>
+    isRole(one) && conversation?.ranges[one].length === 0
+      ? [`'${one}' is to be protected, and the conversation has none`]
+      : [],
+  );
+
 function textOf({ ids, tokenizer }: ProtectedPrompt): TokenText {
   const text = new TokenText(tokenizer);
   for (const id of ids) text.push(id);

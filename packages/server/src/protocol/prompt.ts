@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import type { PositionSpan } from '@kv/core';
 import { fitValue, joinedSpans, showValue } from '@kv/core/engine';
-import { isPlace, protectedSpans, schemas, textOfProtected } from '@kv/engine';
+import { isPlace, missingParts, protectedSpans, schemas, textOfProtected } from '@kv/engine';
 import type { ProtectedPrompt } from '@kv/engine';
 import { roleRanges, unreadVariables } from '@kv/models';
 import type { ChatMessage, Model, ProtectedPart, RenderedChat, ToolFunction } from '@kv/models';
@@ -195,9 +195,12 @@ function protecting(
       ),
     ]);
   return {
-    notes: missing.map(
-      (one) => `${showValue(textOfProtected(one))}, which this server protects, stands nowhere in the prompt`,
-    ),
+    notes: [
+      ...missingParts(asked, prompt),
+      ...missing.map(
+        (one) => `${showValue(textOfProtected(one))}, which this server protects, stands nowhere in the prompt`,
+      ),
+    ],
     protect: (ids) => (ids === own ? found : joinedSpans([...places, ...spansOf(texts, ids, true)])),
   };
 }
