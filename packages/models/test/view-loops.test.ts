@@ -154,11 +154,21 @@ describe.each(inTurn(kinds, 2))('%s', (name, path) => {
 
 test('in a batch, tokens under different views get what they get alone, to the bit', async () => {
   const model = await loadModel(reference('data/goldens/llama'), { runtime: wasmRuntime(newest, { threads: 2 }) }),
-    policies = ['quest(slots=24,page=8)', 'full', 'doubleSparsity(slots=9,channels=4)', 'psaw(phi=0.4)'],
+    policies = [
+      'quest(slots=24,page=8)',
+      'full',
+      'doubleSparsity(slots=9,channels=4)',
+      'psaw(phi=0.4)',
+      'cpe(budget=9)',
+    ],
     ids = Array.from({ length: 60 }, (_, i) => (i * 37) % model.config.vocab);
   const start = async (text: string, i: number): Promise<Sequence> => {
     const sequence = new Sequence(model);
     await sequence.prefill(ids.slice(0, 60 - 7 * i), { policy: parsePolicy(text) });
+    if (i % 2 === 0) {
+      await sequence.evict('knorm | adaKV | topK', 20);
+      sequence.decodeUnder(parsePolicy(text));
+    }
     return sequence;
   };
   const [alone, together] = [await Promise.all(policies.map(start)), await Promise.all(policies.map(start))];
@@ -171,7 +181,7 @@ test('in a batch, tokens under different views get what they get alone, to the b
       expect((await together[i].logits())[0], policies[i]).toEqual((await sequence.logits())[0]);
     }
   }
-  expect(together.map(({ memory }) => memory.caches.context.counters.batchedPasses)).toEqual([3, 3, 3, 3]);
+  expect(together.map(({ memory }) => memory.caches.context.counters.batchedPasses)).toEqual([3, 3, 3, 3, 3]);
   model.destroy();
 });
 
