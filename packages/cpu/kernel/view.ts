@@ -94,10 +94,10 @@ export function activeOf(view: usize, h: usize): usize { return word(view, 16) +
 /** First and last positions that are forced. */
 // @ts-ignore: decorator
 @inline
-export function firstForced(view: usize): usize { return word(view, 17); }
+function firstForced(view: usize): usize { return word(view, 17); }
 // @ts-ignore: decorator
 @inline
-export function lastForced(view: usize): usize { return word(view, 18); }
+function lastForced(view: usize): usize { return word(view, 18); }
 /** Positions of a unit; 0: every slot is its own. */
 // @ts-ignore: decorator
 @inline
@@ -144,6 +144,15 @@ export function slotsBelow(view: usize, g: usize, end: usize): usize {
     else to = middle;
   }
   return from;
+}
+/** The first slot of a KV head that is not forced. */
+export function openFrom(view: usize, g: usize): usize {
+  return slotsBelow(view, g, firstForced(view));
+}
+/** The end of its slots that are not forced, of which `from` is the first. */
+export function openTo(view: usize, g: usize, from: usize): usize {
+  const length = lengthOf(view);
+  return max<usize>(from, slotsBelow(view, g, length - min<usize>(lastForced(view), length)));
 }
 /** Numbers by position as numbers by slot of a KV head: where they lie, or, if slots are not positions, copied to `room`. */
 export function bySlot(view: usize, g: usize, numbers: usize, room: usize): usize {

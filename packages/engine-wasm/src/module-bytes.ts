@@ -1,7 +1,7 @@
 // Built by scripts/build-kernel.mjs from kernel with assemblyscript@0.28.20: do not edit.
 
 /** SHA-256 of the sources that the bytes were built from, in the order of their names, @kv/cpu's last. */
-export const moduleSource = '0439f2350c726f1fbfa78cd19b4c94cea5e622128c4c4d435d46926828b98192';
+export const moduleSource = '7968d2a90f42cdce5ac9bad0516ce543908b90cefd852cf96d32d29b1afdfbd5';
 
 /** The WebAssembly module in each of its instruction forms, gzip, base64: 37710, 38098, 37926 bytes. */
 export const moduleBytes: readonly [plain: string, relaxed16: string, relaxed32: string] = [

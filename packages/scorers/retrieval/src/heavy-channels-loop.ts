@@ -1,7 +1,7 @@
 // Built by packages/cpu/scripts/build-kernel.mjs from packages/scorers/retrieval/loop/heavy-channels.ts with assemblyscript@0.28.20: do not edit.
 
 /** SHA-256 of the sources that the bytes were built from. */
-export const kernelSource = '0822ef8eb894afee1526906904dcd6680bbe3fd3ae3a12969da14b5dcea43623';
+export const kernelSource = '67df13e7e874287d01d14fa244a04fa1376119d32df648e95eff7125fd7f52c3';
 
 /** The WebAssembly module, 1963 bytes, base64. */
 export const loopBytes: string =

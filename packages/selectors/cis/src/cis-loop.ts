@@ -1,7 +1,7 @@
 // Built by packages/cpu/scripts/build-kernel.mjs from packages/selectors/cis/loop/cis.ts with assemblyscript@0.28.20: do not edit.
 
 /** SHA-256 of the sources that the bytes were built from. */
-export const kernelSource = '5b8832e18201a8539e510f034c7d23801bb4e5573d5dc1c67067ea7b53b8f121';
+export const kernelSource = '133a3857863cd9df68aef95170044d2de50071fb72600d0229bc3f5945244966';
 
 /** The WebAssembly module, 3900 bytes, base64. */
 export const loopBytes: string =

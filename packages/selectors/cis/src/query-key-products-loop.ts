@@ -1,7 +1,7 @@
 // Built by packages/cpu/scripts/build-kernel.mjs from packages/selectors/cis/loop/query-key-products.ts with assemblyscript@0.28.20: do not edit.
 
 /** SHA-256 of the sources that the bytes were built from. */
-export const kernelSource = '6eec1118b1826edab916785f88024f397b6c659851ee64fecaf674e5a6001d11';
+export const kernelSource = '9ce1e4c671b73aa71d6860026ad4a2c57050619db47f8a7d5e7c15e21681e444';
 
 /** The WebAssembly module, 1064 bytes, base64. */
 export const loopBytes: string =

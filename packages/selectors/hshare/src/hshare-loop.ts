@@ -1,7 +1,7 @@
 // Built by packages/cpu/scripts/build-kernel.mjs from packages/selectors/hshare/loop/hshare.ts with assemblyscript@0.28.20: do not edit.
 
 /** SHA-256 of the sources that the bytes were built from. */
-export const kernelSource = '0ca8810d7a9d56a7a288a413c35b8a0dec9e2f4376649ac375665dd053f68878';
+export const kernelSource = '3e3956c5c56f3517a23361a34a687fbe367274aa2831148eada89a3a3274124b';
 
 /** The WebAssembly module, 1959 bytes, base64. */
 export const loopBytes: string =

@@ -2,11 +2,10 @@
 // Top-k inside a view. Rebuild: `node packages/cpu/scripts/build-kernel.mjs`.
 
 import { above, all, border, finite } from "../../../cpu/kernel/largest";
-import { budgetOf, countOf, fail, firstForced, kvHeadOf, lastForced, lengthOf, listOf, scoresOf, slotsBelow, slotsOf, strideOf } from "../../../cpu/kernel/view";
+import { budgetOf, countOf, fail, kvHeadOf, listOf, openFrom, openTo, scoresOf, slotsOf, strideOf } from "../../../cpu/kernel/view";
 
 export function choose(view: usize, own: usize, row: usize, scratch: usize): void {
-  const g = kvHeadOf(view, row), n = slotsOf(view, g), list = listOf(view, row), length = lengthOf(view);
-  const from = slotsBelow(view, g, firstForced(view)), to = max<usize>(from, slotsBelow(view, g, length - min<usize>(lastForced(view), length)));
+  const g = kvHeadOf(view, row), n = slotsOf(view, g), list = listOf(view, row), from = openFrom(view, g), to = openTo(view, g, from);
   const taken = from + n - to, room = budgetOf(view) > taken ? min<usize>(budgetOf(view) - taken, to - from) : 0;
   const scores = scoresOf(view, row), left = scratch + 4 * strideOf(view);
   if (!finite(scores, n)) return fail(view, row);

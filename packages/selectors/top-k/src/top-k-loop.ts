@@ -1,7 +1,7 @@
 // Built by packages/cpu/scripts/build-kernel.mjs from packages/selectors/top-k/loop/top-k.ts with assemblyscript@0.28.20: do not edit.
 
 /** SHA-256 of the sources that the bytes were built from. */
-export const kernelSource = '340d948896a762c82b452f8f7a5574a38ea8b875253a220c43f6cf777692d76b';
+export const kernelSource = '8a72e0fb760cb9f2868041d11b5c96b7fe869aa6e4b17c21130e788dd48d9da4';
 
 /** The WebAssembly module, 1876 bytes, base64. */
 export const loopBytes: string =

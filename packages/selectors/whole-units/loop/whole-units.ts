@@ -3,7 +3,7 @@
 // Own words: whether the last unit, which no longer fits, fills the room. A unit is named by its first slot.
 
 import { above, all, border, finite } from "../../../cpu/kernel/largest";
-import { budgetOf, countOf, fail, firstForced, kvHeadOf, lastForced, lengthOf, listOf, positionOf, scoresOf, slotsBelow, slotsOf, strideOf, unitOf, word } from "../../../cpu/kernel/view";
+import { budgetOf, countOf, fail, kvHeadOf, listOf, openFrom, openTo, positionOf, scoresOf, slotsBelow, slotsOf, strideOf, unitOf, word } from "../../../cpu/kernel/view";
 
 /** What becomes of a unit's slots: none stays but forced ones, the best of them may, all stay. */
 const GONE: u8 = 0, CUT: u8 = 1, WHOLE: u8 = 2;
@@ -47,8 +47,8 @@ function open(at: usize, end: usize, from: usize, to: usize): usize {
 }
 
 export function choose(view: usize, own: usize, row: usize, scratch: usize): void {
-  const g = kvHeadOf(view, row), n = slotsOf(view, g), scores = scoresOf(view, row), size = max<usize>(1, unitOf(view)), length = lengthOf(view);
-  const from = slotsBelow(view, g, firstForced(view)), to = max<usize>(from, slotsBelow(view, g, length - min<usize>(lastForced(view), length))), taken = from + n - to;
+  const g = kvHeadOf(view, row), n = slotsOf(view, g), scores = scoresOf(view, row), size = max<usize>(1, unitOf(view));
+  const from = openFrom(view, g), to = openTo(view, g, from), taken = from + n - to;
   let room = budgetOf(view) > taken ? min<usize>(budgetOf(view) - taken, to - from) : 0;
   const bytes: usize = 4 * strideOf(view), means = scratch, heap = means + bytes, states = heap + bytes, work = states + bytes, left = work + bytes;
   if (!finite(scores, n)) return fail(view, row);
