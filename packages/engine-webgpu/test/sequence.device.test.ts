@@ -34,6 +34,8 @@ const small: Readonly<Record<string, Readonly<Record<string, number>>>> = {
   taFast: { slots: 2 },
   fullTa: { reach: 3, slots: 2 },
   cake: { window: 8 },
+  cakeScores: { window: 8 },
+  worstCaseAttention: { window: 8 },
   dynamickv: { window: 8 },
   rkv: { window: 4 },
   alpha: { window: 8 },
@@ -67,10 +69,12 @@ const NOT = [
   'alphaTriattention',
   'expectedAttentionStats',
   'qfilter',
+  'gate',
+  'learnRank',
 ];
 const offered = FULL
   ? policyNames.filter((name) => !NOT.includes(name))
-  : inTurn(['streaming', 'snapkvCaote', 'tova', 'adakv', 'criticalkv', 'quest'], 2);
+  : inTurn(['streaming', 'snapkvCaote', 'tova', 'adakv', 'criticalkv', 'quest', 'expectedAttention', 'compactor'], 2);
 /** A question too long for a small model's context. */
 const WIDE = ['kvzip', 'kvzipModelWide'];
 

@@ -12,9 +12,9 @@ import { rotateRows, type Rotations } from './rotate-rows.ts';
 interface ReaderQueries {
   /** Places of its heads among those of all readers. */
   readonly rows: Uint32Array;
-  /** `[H, w, d]` and `[H, w]` */
-  readonly q: Tensor;
-  readonly lse: Tensor;
+  /** `[H, c, d]` and `[H, c]`, for capacity c queries */
+  q: Tensor;
+  lse: Tensor;
   seen: number;
   /** Queries that attended, and the newest of them that saw what it would see now. */
   answered: number;
@@ -22,8 +22,9 @@ interface ReaderQueries {
 }
 
 /**
- * The last w queries over one layer's slots after rotation, `[H, w, d]` on the device for each layer that reads these
- * slots, their positions on the host, and the log-sum-exp `[H, w]` of their own attention. Token t is at t % w.
+ * The last w queries over one layer's slots after rotation, `[H, c, d]` on the device for each layer that reads these
+ * slots, their positions on the host, and the log-sum-exp `[H, c]` of their own attention. Token t is at t % w; capacity
+ * c grows with the tokens up to w.
  */
 export class DeviceRing {
   readonly window: number;
@@ -31,7 +32,7 @@ export class DeviceRing {
   readonly #kvHeads: number;
   readonly #dim: number;
   readonly #heads: number;
-  readonly #positions: Uint32Array;
+  #positions = new Uint32Array(0);
   readonly #device: DeviceScope;
   /** Positions that the queries of all heads are rotated by, `[w, heads]`, once they are not the original ones. */
   #rotations: Uint32Array | undefined;
@@ -44,21 +45,25 @@ export class DeviceRing {
     device: DeviceScope,
   ) {
     const { commands } = device.scope;
-    [this.window, this.#device, this.#positions] = [window, device, new Uint32Array(window)];
+    [this.window, this.#device] = [window, device];
     [this.#kvHeads, this.#dim] = [kvHeads, headDim];
     this.#heads = readers.reduce((sum, { length }) => sum + length, 0);
     this.#readers = readers.map((rows) => ({
       rows,
-      q: commands.make([rows.length, window, headDim]),
-      lse: commands.make([rows.length, window]),
+      q: commands.make([rows.length, 0, headDim]),
+      lse: commands.make([rows.length, 0]),
       ...{ seen: 0, answered: 0, valid: 0 },
     }));
-    device.ledger.allocate('rings', this.#bytes);
-    device.ledger.use('rings', this.#bytes);
   }
 
-  get #bytes(): number {
-    return 4 * (this.#heads * this.window * this.#dim + this.window + (this.#rotations?.length ?? 0));
+  /** Returns the bytes of `count` queries. */
+  #bytesOf(count: number): number {
+    const H = this.#heads;
+    return 4 * count * (H * this.#dim + 1 + (this.#rotations ? H : 0));
+  }
+  /** Queries that it holds. */
+  get #count(): number {
+    return Math.min(this.#seen, this.window);
   }
   /** Queries so far; between events every reader has as many. */
   get #seen(): number {
@@ -74,13 +79,14 @@ export class DeviceRing {
       m = positions.length,
       count = Math.min(m, this.window),
       from = m - count;
+    this.#grow(own.seen + m);
     encodeSlots(this.#device.scope.commands, q, own.q, count, from, (own.seen + from) % this.window);
     for (let i = from; i < m; i++) {
       const slot = (own.seen + i) % this.window;
       this.#positions[slot] = positions[i];
       this.#rotations?.fill(rotations[i], slot * this.#heads, (slot + 1) * this.#heads);
     }
-    own.seen += m;
+    this.#see(own, own.seen + m);
   }
 
   /**
@@ -167,10 +173,7 @@ export class DeviceRing {
 
   /** Returns the positions that its queries are rotated by. */
   rotations(): Iterable<number> {
-    return (this.#rotations ?? this.#positions).subarray(
-      0,
-      Math.min(this.#seen, this.window) * (this.#rotations ? this.#heads : 1),
-    );
+    return (this.#rotations ?? this.#positions).subarray(0, this.#count * (this.#rotations ? this.#heads : 1));
   }
 
   /**
@@ -179,7 +182,7 @@ export class DeviceRing {
    */
   rebase(kept: readonly (readonly number[])[], next: number, turns: Rotations): void {
     const H = this.#heads,
-      have = Math.min(this.#seen, this.window),
+      have = this.#count,
       rows = kept.map((row) => Uint32Array.from(row));
     const rotations = this.markRotations();
     for (const own of this.#readers) {
@@ -204,59 +207,102 @@ export class DeviceRing {
   markRotations(): Uint32Array {
     if (this.#rotations) return this.#rotations;
     const { ledger } = this.#device,
-      H = this.#heads,
-      bytes = 4 * this.window * H;
-    this.#rotations = new Uint32Array(this.window * H);
+      H = this.#heads;
+    this.#rotations = new Uint32Array(this.#positions.length * H);
     for (const [slot, p] of this.#positions.entries()) this.#rotations.fill(p, slot * H, (slot + 1) * H);
-    ledger.allocate('rings', bytes);
-    ledger.use('rings', bytes);
+    ledger.allocate('rings', this.#rotations.byteLength);
+    ledger.use('rings', 4 * H * this.#count);
     return this.#rotations;
   }
 
-  /** Returns the queries of all heads in the order of storage, `[H, w, d]`; those not yet written are undefined. */
+  /** Grows the capacity to `count` queries, at most w. Until the ring is full, token t lies at t. */
+  #grow(count: number): void {
+    const before = this.#positions.length,
+      need = Math.min(this.window, count);
+    if (need <= before) return;
+    const room = Math.min(this.window, Math.max(need, Math.floor(1.25 * before))),
+      { scope, ledger } = this.#device,
+      larger = (x: Tensor): Tensor => {
+        const [rows, , ...channels] = x.shape,
+          next = scope.commands.make([rows, room, ...channels]);
+        if (before > 0) encodeSlots(scope.commands, x, next, before);
+        scope.commands.free(x);
+        return next;
+      };
+    ledger.allocate('rings', this.#bytesOf(room));
+    for (const own of this.#readers) [own.q, own.lse] = [larger(own.q), larger(own.lse)];
+    const positions = this.#positions,
+      rotations = this.#rotations;
+    this.#positions = new Uint32Array(room);
+    this.#positions.set(positions);
+    if (rotations) {
+      this.#rotations = new Uint32Array(room * this.#heads);
+      this.#rotations.set(rotations);
+    }
+    ledger.free('rings', this.#bytesOf(before));
+  }
+
+  #see(own: ReaderQueries, seen: number): void {
+    const before = this.#count;
+    own.seen = seen;
+    this.#device.ledger.use('rings', this.#bytesOf(this.#count - before));
+  }
+
+  /** Returns the queries of all heads in the order of storage, `[H, c, d]`; those not yet written are undefined. */
   queries(commands: Commands): Tensor {
     return this.#joined(commands, this.#readers, ({ q }) => q);
   }
 
-  /** Returns its contents for a file, once `queries` have been read. */
+  /** Returns its contents for a file, always with room for w queries, once `queries` have been read. */
   saved(queries: Float32Array): NonNullable<LayerSnapshot['ring']> {
     const { window: w } = this,
-      [seen, H, d] = [this.#seen, this.#heads, this.#dim];
-    return {
-      window: w,
-      seen,
-      queries: swapped(queries, H, w, d, Math.min(seen, w)),
-      positions: this.#positions,
-      rotations: this.#rotations,
-    };
+      [H, d] = [this.#heads, this.#dim],
+      saved = {
+        ...{ window: w, seen: this.#seen, queries: new Float32Array(w * H * d), positions: new Uint32Array(w) },
+        rotations: this.#rotations && new Uint32Array(w * H),
+      };
+    saved.queries.set(swapped(queries, H, this.#positions.length, d, this.#count));
+    saved.positions.set(this.#positions);
+    saved.rotations?.set(this.#rotations!); // made where these are
+    return saved;
   }
 
   /** Restores saved contents. */
   restore({ seen, queries, positions, rotations }: NonNullable<LayerSnapshot['ring']>): void {
-    const { window: w } = this,
-      d = this.#dim,
-      all = swapped(queries, w, this.#heads, d);
+    const count = Math.min(seen, this.window),
+      [H, d] = [this.#heads, this.#dim],
+      all = swapped(queries.subarray(0, count * H * d), count, H, d);
+    this.#grow(count);
     for (const own of this.#readers) {
-      [own.seen, own.answered, own.valid] = [seen, seen, 0];
+      this.#see(own, seen);
+      [own.answered, own.valid] = [seen, 0];
+      const room = this.#positions.length;
       for (const [i, h] of own.rows.entries())
-        this.#device.scope.commands.write(own.q, all.subarray(h * w * d, (h + 1) * w * d), i * w * d);
+        this.#device.scope.commands.write(own.q, all.subarray(h * count * d, (h + 1) * count * d), i * room * d);
     }
-    this.#positions.set(positions);
-    if (rotations) this.markRotations().set(rotations);
+    this.#positions.set(positions.subarray(0, count));
+    if (rotations) this.markRotations().set(rotations.subarray(0, count * H));
   }
 
   fork(device: DeviceScope): DeviceRing {
     const { window: w } = this,
       rows = this.#readers.map((own) => own.rows),
       copy = new DeviceRing(w, rows, { kvHeads: this.#kvHeads, headDim: this.#dim }, device);
+    const held = this.#count;
+    copy.#grow(held);
     for (const [i, { q, lse, seen, answered, valid }] of this.#readers.entries()) {
       const own = copy.#readers[i];
-      encodeSlots(device.scope.commands, q, own.q, w);
-      encodeSlots(device.scope.commands, lse, own.lse, w);
-      [own.seen, own.answered, own.valid] = [seen, answered, valid];
+      if (held > 0)
+        for (const [from, to] of [
+          [q, own.q],
+          [lse, own.lse],
+        ] as const)
+          encodeSlots(device.scope.commands, from, to, held);
+      copy.#see(own, seen);
+      [own.answered, own.valid] = [answered, valid];
     }
-    copy.#positions.set(this.#positions);
-    if (this.#rotations) copy.markRotations().set(this.#rotations);
+    copy.#positions.set(this.#positions.subarray(0, held));
+    if (this.#rotations) copy.markRotations().set(this.#rotations.subarray(0, held * this.#heads));
     return copy;
   }
 
@@ -265,8 +311,8 @@ export class DeviceRing {
       scope: { commands },
       ledger,
     } = this.#device;
-    ledger.release('rings', this.#bytes);
-    ledger.free('rings', this.#bytes);
+    ledger.release('rings', this.#bytesOf(this.#count));
+    ledger.free('rings', this.#bytesOf(this.#positions.length));
     for (const { q, lse } of this.#readers) for (const x of [q, lse]) commands.free(x);
   }
 }
