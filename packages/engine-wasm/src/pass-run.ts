@@ -20,7 +20,7 @@ import type { CompiledPass } from './compiled-pass.ts';
 import type { WasmRunnable } from './engine.ts';
 import type { BufferSlice } from './layout.ts';
 import { keptOf, mostKvHeads, queryRanks, queryRowNumbers, type PassBuffers } from './pass-buffers.ts';
-import { recordObservations } from './record-observations.ts';
+import { recordObservations, slotShares } from './record-observations.ts';
 import { angleRows, rowsAt } from './rows.ts';
 import type { LoadedLoops } from './loaded-loops.ts';
 import { countViews, placeViews, type TokenViews } from './token-views.ts';
@@ -409,7 +409,7 @@ export class PassRun {
           { of, columns } = layer.windowStats.windows[i],
           to = { stride: layer.windowStats.stride, [of === 'max' ? 'columnMax' : 'columnSum']: columns };
         for (let h = 0; h < H; h++) {
-          const from = this.#pool.heap.floats(counts + 4 * (set * H + h) * shares.stride, layer.cache.length);
+          const from = slotShares(this.#pool.heap, layer, H, h, counts + 4 * (set * H + h) * shares.stride);
           addColumns(to, H, h, from, from);
         }
       }

@@ -29,17 +29,21 @@ export function recordObservations(
       layer.ring.push(q, positions.subarray(m - window), shift);
     }
   }
-  const n = layer.cache.length;
   for (const sums of [layer.accumulated, layer.block]) {
     if (!sums) continue;
-    sums.grow(n);
+    sums.grow(layer.cache.length);
     for (let h = 0; h < H; h++)
       addColumns(
         { stride: sums.stride, columnSum: sums.data },
         H,
         h,
-        heap.floats(shares + 4 * h * stride, n),
+        slotShares(heap, layer, H, h, shares + 4 * h * stride),
         undefined,
       );
   }
+}
+
+/** Returns the numbers from an address on of the slots that query head h of H sees: heads may hold different numbers. */
+export function slotShares(heap: Heap, { cache }: LayerMemory, H: number, h: number, address: number): Float32Array {
+  return heap.floats(address, cache.lengths[Math.floor((h * cache.heads) / H)]);
 }
