@@ -448,6 +448,17 @@ function notBelow(slots: usize, n: usize, least: u32): usize {
   return low;
 }
 
+/** Puts the scores of slots [s, s + count), or of those that a list has there, where a head's scores by slot are. */
+function scatter(line: usize, count: usize, slots: usize, s: usize, to: usize): void {
+  if (slots == 0) memory.copy(to + 4 * s, line, 4 * count);
+  else for (let j = 4 * s, end = 4 * (s + count); j < end; j += 4, line += 4) store<f32>(to + 4 * <usize>load<u32>(slots + j), load<f32>(line));
+}
+
+/** Hides slots [from, to) of `group` heads' scores by slot. */
+function hideAll(shares: usize, stride: usize, group: usize, from: usize, to: usize): void {
+  for (let h: usize = 0; h < group; h++) for (let i = shares + 4 * (h * stride + from), end = shares + 4 * (h * stride + to); i < end; i += 4) store<f32>(i, LOWEST);
+}
+
 /** Hides the scores of slots [s, s + count) that are not in a list of n slots; gives how many are. */
 function hideUnlisted(line: usize, s: usize, count: usize, slots: usize, n: usize): usize {
   let i = notBelow(slots, n, <u32>s), j: usize = 0;
@@ -550,8 +561,9 @@ function attendSlots(slots: usize, from: usize, to: usize, group: usize, most: u
       const line = scratch + 4 * h * HELD, p = part + h * record, before = load<f32>(p);
       capped(line, count, scale, cap);
       if (BIASES) biased(line, BIASES, slots ? slots + 4 * s : 0, s, count);
-      if (shares) memory.copy(shares + 4 * (h * stride + s), line, 4 * count);
-      if (own && hideUnlisted(line, s, count, load<u32>(own + 8 * h, 4), load<u32>(own + 8 * h)) == 0) memory.fill(line, 0, 4 * count);
+      const unseen = own != 0 && hideUnlisted(line, s, count, load<u32>(own + 8 * h, 4), load<u32>(own + 8 * h)) == 0;
+      if (shares) scatter(line, count, slots, s, shares + 4 * h * stride);
+      if (unseen) memory.fill(line, 0, 4 * count);
       else {
         const top = max(before, largest(line, count)), sum = powers(line, count, top);
         if (before == LOWEST) store<f32>(p, sum, 4);
@@ -592,7 +604,7 @@ export function attendPiece(piece: usize, cache: usize, heads: usize, kvHeads: u
   const from = FIRST + index * SIZE, to = min2(from + SIZE, END), part = parts + (g * PIECES + index) * group * record;
   const qg = q + g * group * row;
   open(cache, g, d);
-  const sunk: usize = index == 0 ? sinks : 0; // a sink counts once
+  const sunk: usize = index == 0 ? sinks : 0, kept: usize = shares ? shares + 4 * g * group * stride : 0; // a sink counts once
   for (let h: usize = 0; h < group; h++) {
     store<f32>(part + h * record, topFrom(sunk, g * group + h));
     store<f32>(part + h * record, sumFrom(sunk), 4);
@@ -600,15 +612,17 @@ export function attendPiece(piece: usize, cache: usize, heads: usize, kvHeads: u
   }
   if (lists == 0) {
     if (to == END) put(to - 1, d, k + g * row, 0, v + g * row, 0, 1);
-    attendSlots(0, from, to, group, group, d, qg, scale, cap, part, scratch, shares ? shares + 4 * g * group * stride : 0, stride);
+    attendSlots(0, from, to, group, group, d, qg, scale, cap, part, scratch, kept, stride);
     return;
   }
   const each = <usize>load<u32>(lists) / kvHeads, list = lists + 8 * g * each + 4, first = <usize>load<u32>(list, 4), last = to == END;
+  const low = from == 0 ? 0 : load<u32>(first + 4 * from), high = last ? 0 : load<u32>(first + 4 * to);
+  // of its part of the slots, those that no list has are scored as unseen
+  if (kept) hideAll(kept, stride, group, low, last ? slotsOf(cache, g) + 1 : high);
   if (each == 1) {
-    attendSlots(first, from, to, group, group, d, qg, scale, cap, part, scratch, 0, 0);
+    attendSlots(first, from, to, group, group, d, qg, scale, cap, part, scratch, kept, stride);
     return;
   }
-  const low = from == 0 ? 0 : load<u32>(first + 4 * from), high = last ? 0 : load<u32>(first + 4 * to);
   let shown: usize = 0, least: usize = usize.MAX_VALUE, most: usize = 0;
   for (let h: usize = 0; h < group; h++) {
     const entry = list + 8 * h, n = <usize>load<u32>(entry), slots = <usize>load<u32>(entry, 4);
@@ -620,13 +634,13 @@ export function attendPiece(piece: usize, cache: usize, heads: usize, kvHeads: u
   }
   // heads that see most slots share their rows
   if ((shown << 1) > (group + 1) * (most - least)) {
-    attendSlots(0, least, most, group, group, d, qg, scale, cap, part, scratch, 0, 0, list);
+    attendSlots(0, least, most, group, group, d, qg, scale, cap, part, scratch, kept, stride, list);
     return;
   }
   for (let h: usize = 0; h < group; h++) {
     const entry = list + 8 * h, n = <usize>load<u32>(entry), slots = <usize>load<u32>(entry, 4);
     const begin = notBelow(slots, n, low), end = last ? n : notBelow(slots, n, high);
-    if (begin < end) attendSlots(slots, begin, end, 1, group, d, qg + h * row, scale, cap, part + h * record, scratch, 0, 0);
+    if (begin < end) attendSlots(slots, begin, end, 1, group, d, qg + h * row, scale, cap, part + h * record, scratch, kept ? kept + 4 * h * stride : 0, stride);
   }
 }
 
@@ -664,10 +678,10 @@ export function joinToken(cache: usize, heads: usize, kvHeads: usize, d: usize, 
         addTo(out, p + i * step + 16, row, exp1(load<f32>(p + i * step) - most) / all, i > 0);
       if (terms) addTo(out, term + 16, row, exp1(load<f32>(term) - most) / all, true);
       if (shares && (alone || <i32>(head % <usize>THREADS) == ME)) {
-        const s = shares + 4 * head * stride;
+        const s = shares + 4 * head * stride, end = slotsOf(cache, g) + 1;
         memory.fill(s, 0, 4 * FIRST);
-        powers(s + 4 * FIRST, END - FIRST, top);
-        scale4(s + 4 * FIRST, (END - FIRST) << 2, 1 / sum);
+        powers(s + 4 * FIRST, end - FIRST, top);
+        scale4(s + 4 * FIRST, (end - FIRST) << 2, 1 / sum);
       }
     }
   }

@@ -14,7 +14,7 @@ import { tokenViews } from './token-views.ts';
 
 /**
  * Returns passes that run fused where caches lie in the module's memory. Views of blocks that read signals or choose
- * single slots, views where a token's weights are summed, and heads of a width that the module's attention does not
+ * single slots, views that the host must ask where a token's weights are summed, and heads of a width that the module's attention does not
  * support, use the host's pass over the same caches, as blocks do that a term joins. Tokens of several sequences are batched,
  * unless the host must ask views, or compute a term or input signals, layer by layer.
  */
@@ -30,7 +30,7 @@ export function fusedPasses(fused: FusedPass): TokenPasses {
         // a layer's input is read between two layers
         between = hooked && !prompt && readsLayerInput(active.policy),
         within = hooked && prompt && fused.attends ? blockHooks(caches, ids.length, active) : undefined,
-        listed = hooked && !prompt && canList(caches, ids, options),
+        listed = hooked && !prompt && canList(ids, options),
         // an observer is shown what views chose, which the host then does
         views = listed && !options.seen ? tokenViews(caches, options) : undefined,
         terms = caches.layers.some((layer) => termOf(active, layer)),
@@ -41,7 +41,7 @@ export function fusedPasses(fused: FusedPass): TokenPasses {
           !between &&
           (!hosted || !hooked) &&
           (!terms || (ids.length === 1 && !options.afterLayers)) &&
-          (!hooked || within !== undefined || listed),
+          (!hooked || within !== undefined || views !== undefined || (listed && !sumsWeights(caches))),
         { counters } = caches.context;
       if (fuses) counters.fusedPasses = (counters.fusedPasses ?? 0) + 1;
       else counters.layeredPasses = (counters.layeredPasses ?? 0) + 1;
@@ -65,9 +65,9 @@ export function fusedPasses(fused: FusedPass): TokenPasses {
 
 type Phase = Pick<PassOptions, 'phase' | 'active' | 'afterLayers'>;
 
-/** Returns whether what views show can be listed: to a decoded token whose weights nothing sums. */
-const canList = ({ layers }: HostState, ids: readonly number[], { phase, afterLayers }: Phase): boolean =>
-  phase === 'decode' &&
-  ids.length === 1 &&
-  !afterLayers &&
-  layers.every(({ accumulated, block }) => !accumulated && !block);
+/** Returns whether what views show can be listed: to a decoded token. */
+const canList = (ids: readonly number[], { phase, afterLayers }: Phase): boolean =>
+  phase === 'decode' && ids.length === 1 && !afterLayers;
+
+const sumsWeights = ({ layers }: HostState): boolean =>
+  layers.some(({ accumulated, block }) => accumulated !== undefined || block !== undefined);

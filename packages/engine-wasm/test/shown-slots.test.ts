@@ -72,8 +72,10 @@ test.each(modules)(
           };
         });
         const [q, unused] = [numbers(H * d), new Float32Array(G * d).fill(NaN)],
+          wantShares = new Float32Array(H * slots),
           want = attend({
             ...{ q, queryPositions: Uint32Array.of(position), cache, visible, scale },
+            stats: { stride: slots, columnSum: wantShares },
             ...(softcap !== undefined && { softcap }),
             ...(learned && { sinks: learned }),
           });
@@ -104,8 +106,20 @@ test.each(modules)(
         // keys and values are in the cache already: what lies in their rows is not read, nor is the layer's window
         for (const [i, x] of [q, unused, unused].entries())
           copyRows(x, x.length, rowsAt(pool.heap, command, rows[i], 1), 1);
-        pool.call({ ...command, ...nowhere, position });
-        close(rowsAt(pool.heap, command, out, 1).data.subarray(0, H * d), want, tolerance[form]);
+        const summed = buffers.shares(1, H, slots);
+        pool.heap.floats(summed.shares, H * summed.stride).fill(NaN);
+        for (const shares of [nowhere, summed]) {
+          pool.call({ ...command, ...nowhere, ...shares, position });
+          close(rowsAt(pool.heap, command, out, 1).data.subarray(0, H * d), want, tolerance[form]);
+        }
+        for (let h = 0; h < H; h++) {
+          const n = cache.lengths[Math.floor(h / group)];
+          close(
+            pool.heap.floats(summed.shares + 4 * h * summed.stride, n),
+            wantShares.subarray(h * slots, h * slots + n),
+            tolerance[form],
+          );
+        }
         buffers.free();
         arena.free();
         cache.destroy();
