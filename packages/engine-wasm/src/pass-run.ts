@@ -20,7 +20,7 @@ import type { CompiledPass } from './compiled-pass.ts';
 import type { WasmRunnable } from './engine.ts';
 import type { BufferSlice } from './layout.ts';
 import { keptOf, mostKvHeads, queryRanks, queryRowNumbers, type PassBuffers } from './pass-buffers.ts';
-import { recordObservations, slotShares } from './record-observations.ts';
+import { addShares, recordObservations, slotShares } from './record-observations.ts';
 import { angleRows, rowsAt } from './rows.ts';
 import type { LoadedLoops } from './loaded-loops.ts';
 import { countViews, placeViews, type TokenViews } from './token-views.ts';
@@ -243,10 +243,14 @@ export class PassRun {
       { counters, progress } = caches.context,
       { slots, all } = caches.kept,
       positions = this.#positions,
+      { queryHeads: H } = config,
       last = slots.length - 1,
-      at = { at: positions, positions };
+      at = { at: positions, positions },
+      summed = caches.layers.some(({ accumulated, block }) => accumulated ?? block),
+      longest = Math.max(...caches.layers.map(({ cache }) => cache.length)),
+      shares = summed ? buffers.shares(caches.layers.length, H, longest + 1) : nowhere;
     let shown: Parameters<PassBuffers['command']>[4];
-    const run = (code: number, end: number, layer: number): void =>
+    const run = (code: number, end: number, layer: number): void => {
       this.#pool.call({
         ...buffers.command(
           compiled,
@@ -255,13 +259,18 @@ export class PassRun {
           keptOf(caches),
           shown,
         ),
-        ...nowhere,
-        code,
-        end,
+        ...{ ...nowhere, ...shares, code, end },
         position: positions[0],
       });
-    for (const [l, { cache }] of caches.layers.entries()) {
+      for (const { layer } of summed ? (shown ?? []) : [])
+        addShares(this.#pool.heap, caches.layers[layer], H, {
+          shares: shares.shares + 4 * layer * H * shares.stride,
+          stride: shares.stride,
+        });
+    };
+    for (const [l, { cache, block }] of caches.layers.entries()) {
       await this.#hooks.between();
+      block?.fill(0);
       const { q, k, v, end: projected } = compiled.projected[l],
         { kvHeads, headDim } = headsOf(config, l);
       run(l === 0 ? compiled.starts[0] : compiled.projected[l - 1].end, projected, l);
@@ -269,7 +278,7 @@ export class PassRun {
         caches,
         l,
         {
-          q: this.#row(compiled, q, config.queryHeads * headDim),
+          q: this.#row(compiled, q, H * headDim),
           k: this.#row(compiled, k, kvHeads * headDim),
           v: this.#row(compiled, v, kvHeads * headDim),
           ...at,
@@ -277,11 +286,11 @@ export class PassRun {
         options,
       );
       const views = layerAttention(this.#decoder, caches.kept.slots[l], visible).visible ?? [],
-        { at: lists, lengths } = buffers.lists(config.queryHeads, cache.length, (to, stride) =>
-          listShown(views, cache, config.queryHeads, positions[0], to, stride),
+        { at: lists, lengths } = buffers.lists(H, cache.length, (to, stride) =>
+          listShown(views, cache, H, positions[0], to, stride),
         );
       shown = [{ layer: l, lists }];
-      countViews(counters, { slots: (config.queryHeads / lengths.length) * sumOf(lengths), numbers: 0 });
+      countViews(counters, { slots: (H / lengths.length) * sumOf(lengths), numbers: 0 });
       counters.fused++;
       await this.#pause();
     }

@@ -1,12 +1,4 @@
-import {
-  layerPasses,
-  termOf,
-  readsLayerInput,
-  viewsActing,
-  type HostState,
-  type PassOptions,
-  type TokenPasses,
-} from '@kv/engine';
+import { layerPasses, termOf, readsLayerInput, viewsActing, type PassOptions, type TokenPasses } from '@kv/engine';
 import { DecodeSlot } from './batched-decode.ts';
 import { blockHooks, hooksPrompt } from './block-hooks.ts';
 import type { FusedPass } from './fused-pass.ts';
@@ -14,7 +6,7 @@ import { tokenViews } from './token-views.ts';
 
 /**
  * Returns passes that run fused where caches lie in the module's memory. Views of blocks that read signals or choose
- * single slots, views that the host must ask where a token's weights are summed, and heads of a width that the module's attention does not
+ * single slots, and heads of a width that the module's attention does not
  * support, use the host's pass over the same caches, as blocks do that a term joins. Tokens of several sequences are batched,
  * unless the host must ask views, or compute a term or input signals, layer by layer.
  */
@@ -41,7 +33,7 @@ export function fusedPasses(fused: FusedPass): TokenPasses {
           !between &&
           (!hosted || !hooked) &&
           (!terms || (ids.length === 1 && !options.afterLayers)) &&
-          (!hooked || within !== undefined || views !== undefined || (listed && !sumsWeights(caches))),
+          (!hooked || within !== undefined || listed),
         { counters } = caches.context;
       if (fuses) counters.fusedPasses = (counters.fusedPasses ?? 0) + 1;
       else counters.layeredPasses = (counters.layeredPasses ?? 0) + 1;
@@ -68,6 +60,3 @@ type Phase = Pick<PassOptions, 'phase' | 'active' | 'afterLayers'>;
 /** Returns whether what views show can be listed: to a decoded token. */
 const canList = (ids: readonly number[], { phase, afterLayers }: Phase): boolean =>
   phase === 'decode' && ids.length === 1 && !afterLayers;
-
-const sumsWeights = ({ layers }: HostState): boolean =>
-  layers.some(({ accumulated, block }) => accumulated !== undefined || block !== undefined);

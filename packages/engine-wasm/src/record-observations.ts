@@ -29,6 +29,16 @@ export function recordObservations(
       layer.ring.push(q, positions.subarray(m - window), shift);
     }
   }
+  addShares(heap, layer, H, { shares, stride });
+}
+
+/** Adds the weights of a layer's rows to its sums. */
+export function addShares(
+  heap: Heap,
+  layer: LayerMemory,
+  H: number,
+  { shares, stride }: Pick<WindowQueries, 'shares' | 'stride'>,
+): void {
   for (const sums of [layer.accumulated, layer.block]) {
     if (!sums) continue;
     sums.grow(layer.cache.length);

@@ -79,8 +79,11 @@ test('sums of weights over what each head holds and sees are the same fused and 
       };
       await each((sequence) => sequence.prefill(ids.slice(0, prompt), { policy, budget: 16, block }));
       for (const next of turns) {
+        const { layeredPasses } = sequences[1].memory.caches.context.counters;
         if ('steps' in next)
           for (let i = 0; i < next.steps; i++, at++) await each((sequence) => sequence.step(ids[at % 200]));
+        if ('steps' in next)
+          expect(sequences[1].memory.caches.context.counters.layeredPasses, text).toBe(layeredPasses);
         if ('append' in next) await each((sequence) => sequence.append(ids.slice(at, at + next.append)));
         if ('append' in next) at += next.append;
         if ('budget' in next) await each((sequence) => sequence.step(ids[at % 200], next.budget));
@@ -94,6 +97,6 @@ test('sums of weights over what each head holds and sees are the same fused and 
       }
       await each(async (sequence) => sequence.destroy());
     }),
-    { numRuns: Math.ceil((60 * (fc.readConfigureGlobal().numRuns ?? 100)) / 100) },
+    { numRuns: Math.ceil((40 * (fc.readConfigureGlobal().numRuns ?? 100)) / 100) },
   );
 }, 120_000);
