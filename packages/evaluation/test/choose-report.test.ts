@@ -1,11 +1,13 @@
 import { execFileSync } from 'node:child_process';
 import { runInNewContext } from 'node:vm';
+import { loadModel } from '@kv/models';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Choice, ChoiceRow } from '../src/choose/choice.ts';
 import { choiceColumns, choiceLegend } from '../src/choose/report/columns.ts';
 import { choiceReport } from '../src/choose/report/html.ts';
 import { useLines } from '../src/choose/report/lines.ts';
+import { documentsToTell, tiesWith } from '../src/choose/statistics/loss-interval.ts';
 import { frontierOf, lossPicture, pictureLegend, shownIn } from '../src/choose/report/picture.ts';
 import { choiceSentences } from '../src/choose/report/sentence.ts';
 
@@ -108,14 +110,15 @@ test('bytes are given with the form that they were counted in', () => {
   expect(at('64MiB', 'inside')[1]).toContain("loadModel('m', { cache: 'q8' })");
   expect(at('25% of f16', 'after')[0]).toMatch(/ --budget '25% of f16' --cache q8$/);
   expect(at('25% of f16', 'after')[2]).toContain("loadModel('m', { cache: 'q8' })");
-  for (const line of [...at('25%', 'inside'), ...at(64, 'after')]) expect(line).not.toContain('cache');
+  for (const line of [...at('25%', 'inside'), ...at(64, 'after')].filter((each) => each?.startsWith('kv ')))
+    expect(line).not.toContain('cache');
 });
 
 test('bytes are slots to engines that count no bytes, and what they cannot run is a reason', () => {
   const [, , transformers, llama] = useLines(usable({ policy: 'streaming', budget: '64MiB' }, 'inside'), 'm');
   expect([transformers?.line, llama?.line]).toEqual([
     "await withPolicy(loaded, { policy: 'streaming', budget: 250 })",
-    "await retainTokens(sequence, { policy: policy('streaming'), budget: 250 })",
+    "await sequence.eraseContextTokenRanges(await retainTokens(sequence, { policy: policy('streaming'), budget: 250 }))",
   ]);
   const [, , kept, none] = useLines(usable({ policy: 'snapkv', budget: 512 }, 'inside'), 'm');
   expect(kept?.line).toContain("policy: 'snapkv', budget: 512, source");
@@ -140,12 +143,37 @@ test('where questions came later, the lines read the context first, or say that 
   expect([at('kv run')?.note, at('Sequence')?.note]).toEqual([undefined, undefined]);
 });
 
+test('where prompts were turns of a chat, the lines read them as turns too, or say that they do not', async () => {
+  const choice = usable({ policy: 'taFast' }, 'after'),
+    lines = useLines({ ...choice, prompts: { ...choice.prompts, template: true } }, 'm'),
+    at = (where: string): (typeof lines)[number] | undefined => lines.find((one) => one.where === where),
+    model = await loadModel('embedded'),
+    read: string[] = [];
+  expect(at('kv run')).toMatchObject({ why: expect.stringContaining('chat template') });
+  class Sequence {
+    prefill = (ids: readonly number[]): unknown => read.push(model.tokenizer.decode(ids));
+    append = this.prefill;
+  }
+  await runInNewContext(`(async () => { ${at('Sequence')?.line} })()`, {
+    ...{ context: 'A long text. ', question: 'Who?', Sequence, decode: () => [] },
+    loadModel: async () => ({
+      tokenizer: model.tokenizer,
+      chatTemplate: () => ({ render: ([{ content }]: { content: string }[]) => ({ text: `<user>${content}<bot>` }) }),
+    }),
+  });
+  expect(read).toEqual(['<user>A long text. ', 'Who?<bot>']);
+  model.destroy();
+});
+
 test('where the choice loses half or more there are no lines, and a sentence says so', () => {
   const lost = (mean: number): ChoiceRow => row('knorm', { confirmed: { ...confirmed, mean } }),
-    all = choiceOf({ rows: [lost(0.5), lost(0.9)] });
+    all = choiceOf({ rows: [lost(0.5), lost(0.9)], kind: 'answers' });
+  // another wording is no loss of use
+  expect(useLines({ ...all, kind: 'same' }, 'm')).not.toEqual([]);
+  expect(choiceSentences({ ...all, kind: 'same' }).join(' ')).not.toContain('half or more');
   expect(useLines(all, 'm')).toEqual([]);
   expect(choiceSentences(all)[1]).toMatch(/^In this memory every candidate that was asked loses half or more/);
-  const one = choiceOf({ rows: [lost(0.5), lost(0.4)] });
+  const one = choiceOf({ rows: [lost(0.5), lost(0.4)], kind: 'answers' });
   expect(useLines(one, 'm')).toEqual([]);
   expect(choiceSentences(one)[1]).toMatch(/^It loses half or more/);
   const { chosen: _, ...none } = choiceOf({ rows: [lost(0.4)], nearest: 0 });
@@ -158,8 +186,9 @@ const confirmed = { mean: 0.1, low: 0.003, high: 0.45, n: 10, clusters: 10 };
 test('the answer says what to keep, what is lost on new texts, memory and time', () => {
   expect(choiceSentences(choiceOf({ rows: [row('knorm', { confirmed })] }))).toEqual([
     'The best policy is knorm with 25 % of the slots: 10.0 % of answers changed (95 % interval 0.3 to 45.0 %; 10 documents, a screening), on texts that took no part in the choice.',
-    'The cache holds 1.0 KiB of 4.0 KiB (25 %) in q8; reading a text and its answer takes 0.50 times as long.',
+    'Once slots are dropped, the cache holds 1.0 KiB of 4.0 KiB (25 %) in q8; until then it may hold all that was read; reading a text and its answer takes 0.50 times as long.',
     'Slots are dropped once the text has been read, before the question about it is asked.',
+    expect.stringContaining('counts as changed, right or not'),
   ]);
 });
 
@@ -274,6 +303,10 @@ test('no difference, a model that fails, and nothing asked are told', () => {
   expect(choiceSentences(choiceOf({ rows: three, tied: [1] }))).toContain(
     'These texts cannot tell it from 1 other: tova with 25 % of the slots.',
   );
+  const few = { ...confirmed, n: 3, clusters: 3 };
+  expect(choiceSentences(choiceOf({ rows: three.map((one) => ({ ...one, confirmed: few })), tied: [1, 2] }))).toContain(
+    `3 texts that took no part cannot tell it from 2 others, however much these lose: it takes ${documentsToTell(2)} at least.`,
+  );
   const failing = choiceOf({ full: { bytes: 1, ms: 1, right: 0 } });
   expect(choiceSentences({ ...failing, prompts: { ...failing.prompts, answers: true } })).toContain(
     'With its full cache the model gives none of the right answers, so its own answers were the measure.',
@@ -296,4 +329,17 @@ test('a report has no script, no address, and none of its names as markup', () =
   expect(html.match(/<img|<script|https?:/g)).toBeNull();
   expect(html.match(/<\/style>/g)).toHaveLength(1);
   expect(html.match(/<circle class="(?:best|chosen)"/g)).toHaveLength(2);
+});
+
+test('as many documents as are said to tell candidates apart do, and one fewer does not', () => {
+  for (const others of [1, 2, 7, 20]) {
+    const documents = documentsToTell(others),
+      ties = (n: number): number => {
+        const row = (loss: number): number[] => Array.from({ length: n }, () => loss);
+        return tiesWith([row(0), ...Array.from({ length: others }, () => row(1))], [...row(0).keys()], 0, {
+          kind: 'answers',
+        }).length;
+      };
+    expect([ties(documents - 1), ties(documents)]).toEqual([others, 0]);
+  }
 });

@@ -237,6 +237,8 @@ describe('a choice', () => {
       confirmed: { mean: 0, n: 20 },
     });
     expect(ran.length).toBeLessThan(40 * candidates.length);
+    // budgets that another one of the same policy rules out are never asked, and nothing is left to do
+    expect(choice).toMatchObject({ done: true, left: 0 });
     // what loses least is not what takes least
     const some = await asked(texts(40), {
       candidates: [candidate('finer', 0.5), candidate('coarser', 0.25)],
@@ -430,4 +432,37 @@ it('the choice runs in a page: nothing in its path is of Node', async () => {
   const names = Object.values(metafile.outputs).flatMap(({ imports }) => imports.map(({ path }) => path));
   expect(names).toContain('@kv/models');
   expect(names.filter((name) => name.startsWith('node:') || name === '@kv/hub')).toEqual([]);
+});
+
+describe('wrong arguments are one sentence', () => {
+  const good = { candidates: [candidate('p0', 0.25)], goal: { budget: '25%' } };
+  it.each([
+    ['goal', undefined],
+    ['goal', 'lose'],
+    ['goal', {}],
+    ['goal', { lose: 0.01, budget: '25%' }],
+    ['goal', { lose: '1%' }],
+    ['goal', { lose: Number.NaN }],
+    ['goal', { lose: -1 }],
+    ['goal', { lose: 5 }],
+    ['minutes', -1],
+    ['minutes', '2'],
+    ['minutes', Number.NaN],
+    ['minuts', 2],
+    ['size', 0],
+    ['answerTokens', 0],
+    ['level', 95],
+    ['onProgress', 'log'],
+    ['candidates', ['snapkv']],
+    ['candidates', [null]],
+  ])('%s: %s', async (name, value) => {
+    const refused = asked(texts(8), { ...good, [name]: value } as unknown as ChooseOptions);
+    await expect(refused).rejects.toThrow(KvError);
+    await expect(refused).rejects.toThrow(/expected|has no option/);
+  });
+  it('prompts and models that are none', async () => {
+    for (const prompts of [['text'], [{ prompt: 'a' }], [null]])
+      await expect(asked(prompts as never, good as ChooseOptions)).rejects.toThrow(KvError);
+    await expect(choose({} as never, texts(8), good as ChooseOptions)).rejects.toThrow(KvError);
+  });
 });

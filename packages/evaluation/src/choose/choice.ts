@@ -82,7 +82,7 @@ export interface Choice {
     /** Prompts on which the full cache is wrong. */
     readonly full: number;
   };
-  /** Candidates that time did not allow to ask. */
+  /** Candidates that time did not allow to ask; for a loss, those of policies that were asked at no budget. */
   readonly left: number;
   readonly evidence: 'screening' | 'verdict';
   /** Whether the choice was confirmed on all prompts that had no say. */
@@ -219,6 +219,8 @@ export function choiceOf(
     };
   });
   const [first] = standings,
+    // for a loss, what one budget of a policy shows rules out others, which are never asked
+    tried = new Set('lose' in goal ? rows.filter(({ prompts: n }) => n > 0).map(({ policy }) => policy) : []),
     right = known.flatMap((one) => (one.right === undefined ? [] : [one.right]));
   const told = split.confirming.filter((prompt) => anything && results.outcomes[first.candidate][prompt]),
     confirmedRows = standings.flatMap(({ candidate }, row) =>
@@ -252,7 +254,8 @@ export function choiceOf(
             { kind, level },
           ).map((i) => confirmedRows[i]),
     ...(told.length > 0 && { failures: failuresOf(results, first.candidate, told, kind) }),
-    left: rows.filter(({ prompts: n, refused }) => n === 0 && refused === undefined).length,
+    left: rows.filter(({ prompts: n, policy, refused }) => n === 0 && refused === undefined && !tried.has(policy))
+      .length,
     evidence: evidenceLevel(new Set(clustersOf(told, prompts)).size),
     done,
     seconds,

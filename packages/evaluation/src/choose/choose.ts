@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import { expectObject, showValue } from '@kv/core/engine';
+import { expectObject, expectOptions, showValue } from '@kv/core/engine';
 import type { Model } from '@kv/models';
 import { random } from '@kv/tasks';
 import { groupBy, partsOf } from '../grouped.ts';
@@ -70,6 +70,11 @@ export interface ChoiceProgress {
   readonly state: ChoiceState;
 }
 
+const OPTIONS: Readonly<Record<keyof ChooseOptions, true>> = {
+  ...{ candidates: true, goal: true, minutes: true, seed: true, answerTokens: true, level: true, start: true },
+  ...{ size: true, state: true, names: true, signal: true, onProgress: true },
+};
+
 /** Texts that are read between two looks at the results, at most. */
 const ROUND = 4;
 /** Questions about one text that a job asks, at most. */
@@ -105,8 +110,11 @@ export async function choose(
 ): Promise<Choice> {
   expectObject({ name: 'choose' }, 'a model or what its files say', model);
   expectObject({ name: 'choose' }, 'options such as { candidates, goal }', options);
+  expectOptions('choose', OPTIONS, options);
   for (const [name, list] of Object.entries({ prompts, candidates: options.candidates }))
     if (!Array.isArray(list)) throw new KvError('choose', `expected ${name} as a list, got ${showValue(list)}`);
+  expectGoal(options.goal);
+  expectNumbers(options);
   const { candidates, goal, minutes = 10, seed = 0, answerTokens = 32, level = 0.95, size = 1, signal } = options,
     work: ChoiceWork = { kind: 'choose', prompts, candidates, answerTokens };
   expectChoosable(model, work);
@@ -227,16 +235,52 @@ const roundsOf = (texts: readonly Text[]): readonly (readonly Text[])[] =>
   partsOf(texts, Math.min(ROUND, Math.ceil(texts.length / 3)));
 
 /** Checks what can be checked before anything runs. */
-function expectChoosable(
-  { name, config: { maxPositions } }: Subject | Model,
-  { prompts, candidates, answerTokens }: ChoiceWork,
-): void {
+/** @throws KvError unless a goal is one budget, or one loss that is a share */
+function expectGoal(goal: unknown): void {
+  expectObject({ name: 'choose' }, "a goal such as { budget: '25%' } or { lose: 0.01 }", goal);
+  const { budget, lose } = goal as { readonly budget?: unknown; readonly lose?: unknown };
+  if ((budget === undefined) === (lose === undefined))
+    throw new KvError(
+      'goal',
+      `expected either a budget or a loss, got ${budget === undefined ? 'neither' : 'both'}: { budget: '25%' } or { lose: 0.01 }`,
+    );
+  if (lose !== undefined && !(typeof lose === 'number' && lose >= 0 && lose < 1))
+    throw new KvError('goal.lose', `expected a share from 0 to below 1, such as 0.01 for 1 %, got ${showValue(lose)}`);
+}
+
+/** @throws KvError for options that are no such numbers */
+function expectNumbers({ minutes = 10, answerTokens = 32, level = 0.95, size = 1, onProgress }: ChooseOptions): void {
+  const expect = (name: string, holds: boolean, want: string, got: unknown): void => {
+    if (!holds) throw new KvError(name, `expected ${want}, got ${showValue(got)}`);
+  };
+  expect('minutes', typeof minutes === 'number' && minutes > 0, 'a time above 0, or Infinity', minutes);
+  expect('answerTokens', Number.isInteger(answerTokens) && answerTokens > 0, 'a whole number above 0', answerTokens);
+  expect('level', typeof level === 'number' && level > 0 && level < 1, 'a share such as 0.95', level);
+  expect('size', Number.isInteger(size) && size > 0, 'a whole number of runners above 0', size);
+  expect(
+    'onProgress',
+    onProgress === undefined || typeof onProgress === 'function',
+    'a function that is called with the progress',
+    onProgress,
+  );
+}
+
+function expectChoosable({ name, config }: Subject | Model, { prompts, candidates, answerTokens }: ChoiceWork): void {
+  const { maxPositions } = (config as Model['config'] | undefined) ?? {};
+  if (maxPositions === undefined)
+    throw new KvError('choose', 'expected a loaded model or what its files say, got an object without a config');
   if (candidates.length === 0) throw new KvError('candidates', 'expected at least one, got none');
   if (prompts.length < 2)
     throw new KvError(
       'prompts',
       `expected at least two, one that chooses and one that confirms, got ${prompts.length}`,
     );
+  for (const [i, prompt] of prompts.entries())
+    if (!Array.isArray((prompt as Partial<ChoicePrompt> | undefined)?.ids))
+      throw new KvError('prompts', `expected prompts as readPrompts gives them, got ${showValue(prompt)} at ${i}`);
+  for (const [i, one] of candidates.entries())
+    if (typeof (one as Partial<Candidate> | undefined)?.policy !== 'string')
+      throw new KvError('candidates', `expected candidates as candidatesOf gives them, got ${showValue(one)} at ${i}`);
   for (const { ids, question = [], answers, origin, ...own } of prompts) {
     const answer = own.answerTokens ?? answerTokens,
       length = ids.length + question.length + answer;

@@ -30,8 +30,9 @@ const code = (value: string | number): string =>
 const LATER =
   'It drops slots once the whole prompt has been read, its question included; the loss above is of questions asked later. kv choose --question inside measures this.';
 
-/** Said where a text is read as it is, and prompts were measured as turns of a chat. */
-const UNTURNED = "It reads the text as it is; the loss above is of prompts within the model's chat template.";
+/** Why a document is not read by `kv run` where prompts were measured as turns of a chat. */
+const UNTURNED =
+  "it reads a document without the model's chat template, within which the loss above was measured, and a chat model may then answer nothing";
 
 /**
  * Returns the lines that use a choice: `kv serve` and `generate`, or, where questions came after the event, `kv run` and a
@@ -41,11 +42,11 @@ const UNTURNED = "It reads the text as it is; the loss above is of prompts withi
  * @param model as `--model` names it
  */
 export function useLines(
-  choice: Pick<Choice, 'rows' | 'chosen' | 'prompts' | 'form'>,
+  choice: Pick<Choice, 'rows' | 'chosen' | 'prompts' | 'form' | 'kind'>,
   model: string,
 ): readonly UseLine[] {
   const row = choice.rows[choice.chosen ?? -1];
-  if (row === undefined || losesMost(row)) return [];
+  if (row === undefined || losesMost(choice, row)) return [];
   const { policy, budget, share } = row,
     { tokens, question, template } = choice.prompts,
     after = question === 'after',
@@ -54,14 +55,14 @@ export function useLines(
     isSlots = typeof budget === 'number' || /^[\d.]+%$/.test(budget),
     // bytes hold other numbers of slots in another form
     form = isSlots ? undefined : choice.form,
-    cache = form === undefined ? '' : `, { cache: ${code(form)} }`,
+    // a model whose weights are not stored in few bits keeps its cache in f32 unless told otherwise
+    cache = choice.form === undefined ? '' : `, { cache: ${code(choice.form)} }`,
     flags = `--policy ${shellWord(policy)} --budget ${shellWord(String(budget))}${form === undefined ? '' : ` --cache ${form}`}`,
     slots = isSlots ? budget : Math.max(1, Math.floor(share * tokens)),
     reads = compiled.needs.some(({ id }) => /^(queries|attention)/.test(id)),
     text = compiled.needs.some(({ id }) => id === 'tokens'),
     parts = reads ? ', source' : text ? ', tokenizer' : '',
     note = after ? { note: LATER } : {},
-    asIs = template ? { note: UNTURNED } : {},
     other = (where: Exclude<Target, 'kv'>, line: string): UseLine => {
       const why = refusedBy(where, compiled);
       return why === undefined ? { where, line, ...note } : { where, why };
@@ -72,8 +73,11 @@ export function useLines(
       ? [
           {
             where: 'kv run',
-            line: `kv run --model ${shellWord(model)} --document context.txt --question 'Your question' ${flags}`,
-            ...asIs,
+            ...(template
+              ? { why: UNTURNED }
+              : {
+                  line: `kv run --model ${shellWord(model)} --document context.txt --question 'Your question' ${flags}`,
+                }),
           },
         ]
       : []),
@@ -81,8 +85,7 @@ export function useLines(
     after
       ? {
           where: 'Sequence',
-          line: `const model = await loadModel(${code(model)}${cache}), sequence = new Sequence(model); await sequence.prefill(model.tokenizer.encode(context).ids, { ${given} }); await sequence.append(model.tokenizer.encode(question, { special: false }).ids); for await (const { text } of decode(sequence)) process.stdout.write(text)`,
-          ...asIs,
+          line: `const model = await loadModel(${code(model)}${cache}), sequence = new Sequence(model); ${template ? "const turn = model.chatTemplate().render([{ role: 'user', content: context + question }]).text, at = turn.lastIndexOf(question); await sequence.prefill(model.tokenizer.encode(turn.slice(0, at), { special: false }).ids" : 'await sequence.prefill(model.tokenizer.encode(context).ids'}, { ${given} }); await sequence.append(model.tokenizer.encode(${template ? 'turn.slice(at)' : 'question'}, { special: false }).ids); for await (const { text } of decode(sequence)) process.stdout.write(text)`,
         }
       : {
           where: 'generate',
@@ -91,7 +94,7 @@ export function useLines(
     other('transformers.js', `await withPolicy(loaded, { ${called}, budget: ${code(slots)}${parts} })`),
     other(
       'node-llama-cpp',
-      `await retainTokens(sequence, { policy: policy(${code(policy)}), budget: ${code(slots)} })`,
+      `await sequence.eraseContextTokenRanges(await retainTokens(sequence, { policy: policy(${code(policy)}), budget: ${code(slots)} }))`,
     ),
   ];
 }

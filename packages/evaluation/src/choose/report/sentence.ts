@@ -2,6 +2,7 @@ import { bytesText, counted } from '@kv/core/shared';
 import { percent } from '../../numbers.ts';
 import type { Choice, ChoiceRow } from '../choice.ts';
 import { withinOne } from '../statistics/losses.ts';
+import { documentsToTell } from '../statistics/loss-interval.ts';
 import { lossText, powerNote } from '../statistics/words.ts';
 import { lossOf } from './columns.ts';
 
@@ -20,8 +21,12 @@ function budgetWords(budget: string): string {
 /** Returns the candidate that a choice is about: the chosen one, or the one that came nearest. */
 export const rowOf = ({ rows, chosen, nearest }: Choice): ChoiceRow | undefined => rows[chosen ?? nearest ?? -1];
 
-/** Whether a candidate lost half of the answers, or 50 points of the grade, or more. */
-export const losesMost = (row: ChoiceRow): boolean => (lossOf(row)?.mean ?? 0) >= 0.5;
+/**
+ * Whether a candidate lost 50 points of the grade or more. An answer in other words may be as good, so that without grades
+ * nothing is said to be of no use.
+ */
+export const losesMost = ({ kind }: Pick<Choice, 'kind'>, row: ChoiceRow): boolean =>
+  kind === 'answers' && (lossOf(row)?.mean ?? 0) >= 0.5;
 
 /** Whether a choice was stopped, or ran out of time, before all was asked: given its state, another goes on from it. */
 export const isEarly = ({ done, left }: Pick<Choice, 'done' | 'left'>): boolean => !done || left > 0;
@@ -43,7 +48,7 @@ export function choiceSentences(choice: Choice): readonly string[] {
     ...alike(choice),
     ...ties(choice),
     ...failures(choice),
-    ...model(choice),
+    ...measure(choice),
   ];
 }
 
@@ -72,15 +77,15 @@ function soFar(choice: Choice): string {
   if (!isEarly(choice)) return '';
   return left > 0
     ? `so far, with ${rows.length - left} of ${counted(rows.length, 'candidate')} asked, `
-    : 'so far, with all candidates asked, ';
+    : 'so far, with all candidates asked but not all texts, ';
 }
 
 const sentence = (text: string): string => text[0].toUpperCase() + text.slice(1);
 
 /** Says that a choice is of no use. */
-function useless({ rows, goal, chosen }: Choice, row: ChoiceRow): readonly string[] {
-  if (chosen === undefined || !losesMost(row)) return [];
-  const all = rows.filter((one) => lossOf(one)).every(losesMost);
+function useless({ rows, goal, chosen, kind }: Choice, row: ChoiceRow): readonly string[] {
+  if (chosen === undefined || !losesMost({ kind }, row)) return [];
+  const all = rows.filter((one) => lossOf(one)).every((one) => losesMost({ kind }, one));
   return [
     'budget' in goal && all
       ? 'In this memory every candidate that was asked loses half or more, so none of them is of use: give it more memory.'
@@ -93,7 +98,7 @@ function cost({ full, form }: Choice, { bytes, ms }: ChoiceRow): string {
     ms === undefined || full.ms <= 0
       ? ''
       : `; reading a text and its answer takes ${(ms / full.ms).toFixed(2)} times as long`;
-  return `The cache holds ${bytesText(bytes)} of ${bytesText(full.bytes)} (${percent(bytes / full.bytes)})${form === undefined ? '' : ` in ${form}`}${time}.`;
+  return `Once slots are dropped, the cache holds ${bytesText(bytes)} of ${bytesText(full.bytes)} (${percent(bytes / full.bytes)})${form === undefined ? '' : ` in ${form}`}; until then it may hold all that was read${time}.`;
 }
 
 const event = ({ prompts }: Choice): string =>
@@ -126,10 +131,16 @@ function alike({ rows, goal, chosen }: Choice): readonly string[] {
     : [`${alike} candidates lost alike on the texts that chose, to within one text: ${decided} between them.`];
 }
 
-function ties({ goal, chosen, tied, rows }: Choice): readonly string[] {
+function ties({ goal, chosen, tied, rows, level }: Choice): readonly string[] {
   if ('lose' in goal || chosen === undefined || tied.length === 0) return [];
   const compared = rows.filter(({ confirmed }) => confirmed).length - 1,
     others = tied.map((at) => wayText(rows[at]));
+  const documents = rows[chosen].confirmed?.clusters ?? 0,
+    needed = documentsToTell(Math.max(1, compared), level);
+  if (documents < needed)
+    return [
+      `${counted(documents, 'text')} that took no part cannot tell it from ${compared === 1 ? 'one other' : `${compared} others`}, however much these lose: it takes ${needed} at least.`,
+    ];
   if (compared > 0 && tied.length >= compared)
     return [
       `No difference was found between it and the ${compared === 1 ? 'other that was' : `${compared} others that were`} compared on those texts.`,
@@ -152,8 +163,13 @@ function failures({ failures, prompts }: Choice): readonly string[] {
   ];
 }
 
-/** Says why answers were not used. */
-const model = ({ kind, prompts, full }: Choice): readonly string[] =>
-  kind === 'same' && prompts.answers && full.right === 0
-    ? ['With its full cache the model gives none of the right answers, so its own answers were the measure.']
-    : [];
+/** Says what the full cache answers, or what its answers were compared by. */
+function measure({ kind, prompts, full }: Choice): readonly string[] {
+  if (kind === 'answers')
+    return full.right === undefined ? [] : [`With its full cache the model is right on ${percent(full.right)}.`];
+  return [
+    prompts.answers && full.right === 0
+      ? 'With its full cache the model gives none of the right answers, so its own answers were the measure.'
+      : "An answer that is worded otherwise than the full cache's counts as changed, right or not; prompts with an 'answer' each are graded by it.",
+  ];
+}

@@ -121,6 +121,17 @@ export function tiesWith(
   return [...losses.keys()].filter((c) => c !== of && !apart(c, of) && !apart(of, c));
 }
 
+/**
+ * Returns the fewest documents with which `tiesWith` could tell a candidate from `others` at all: each loses everything
+ * where the other loses nothing.
+ */
+export function documentsToTell(others: number, level = 0.95): number {
+  const enough = (2 * others) / (1 - level);
+  let documents = 1;
+  while (stake([1], 0.5, documents) < enough) documents++;
+  return documents;
+}
+
 /** Returns the smallest loss that a number of documents, of which none loses anything, rule out. */
 export function smallestShown(documents: number, { kind, level = 0.95 }: IntervalOptions): number {
   const tail = (1 - level) / 2,
