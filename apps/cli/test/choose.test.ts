@@ -42,6 +42,21 @@ it('a file of a folder that is no text is left out by name; where all are, the f
   expect(stderr).toContain('mine: expected a folder with files of text in UTF-8, got none in it');
 });
 
+it('a file of a folder that holds no prompts is left out by name; where all are, the folder is refused', async () => {
+  const cwd = folder();
+  mkdirSync(join(cwd, 'mine'));
+  writeFileSync(join(cwd, 'mine/package.json'), JSON.stringify({ name: 'x' }, null, 2));
+  writeFileSync(join(cwd, 'mine/empty.txt'), '');
+  const refused = await kv(['choose', '--prompts', 'mine', '--budget', '25%', '--workers', '1'], { cwd });
+  expect([refused.code, refused.stdout]).toEqual([2, '']);
+  expect(refused.stderr).toContain('mine: expected a folder with prompts, got none in its files');
+  writeFileSync(join(cwd, 'mine/two.jsonl'), needles(2));
+  const { stderr } = await kv(['choose', '--prompts', 'mine', '--budget', '1B', '--workers', '1'], { cwd });
+  expect(stderr).toContain('choose: mine/package.json is left out: it holds no prompts\n');
+  expect(stderr).toContain('choose: mine/empty.txt is left out: it is empty\n');
+  expect(stderr).toContain('--budget: 1B hold no slot');
+});
+
 it('help lists the words that options take', async () => {
   const { stdout } = await kv(['choose', '--help'], {}),
     said = stdout.replace(/\s+/g, ' ');

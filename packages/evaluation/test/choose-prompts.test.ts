@@ -88,6 +88,144 @@ describe('prompts are read', () => {
     expect(new Set(parts.map(({ document }) => document)).size).toBe(parts.length);
     expect(readPrompts([{ name: 'a.txt', text: whole }], plain)).toHaveLength(1);
   });
+  it('with answers under either name, and the input of a context as its question', () => {
+    const context = 'The code of the blue door is 4711.',
+      questions = [' Which?', ' Whose?'];
+    expect(
+      read([
+        { context, questions, answer: ['4711', ['mine', 'ours']] },
+        { context, questions: [' Which?'], answer: '4711' },
+        { context, question: ' Which?', answer: ['4711', 'blue'] },
+        { context, input: ' Which?', answers: ['4711'] },
+        { context, question: ' Which?', input: '' },
+        { context, input: '', id: 7, class: 'b', metadata: { target: 'x' } },
+        { prompt: context, target: 'x', answer: '4711' },
+      ]).map(({ question, answers }) => [question && text(question), answers]),
+    ).toEqual([
+      [' Which?', ['4711']],
+      [' Whose?', ['mine', 'ours']],
+      [' Which?', ['4711']],
+      [' Which?', ['4711', 'blue']],
+      [' Which?', ['4711']],
+      [' Which?', undefined],
+      [undefined, undefined],
+      [undefined, ['4711']],
+    ]);
+  });
+  it.each(['a', 'assistant', 'user', ' ] ', '\n[assistant]  '])(
+    'with the question %j cut at the end of the content',
+    (question) => {
+      const [{ ids, question: end }] = read([{ context: 'A door. ', question }], {}, chat);
+      expect([text(ids), text(end)]).toEqual(['[user] A door. ', `${question.trimEnd()}\n[assistant] `]);
+    },
+  );
+  it('with the question cut where a template changes the content, or refused where it changes the question', async () => {
+    const of = async (content: string) =>
+        loadModel('embedded', { chatTemplate: `{% for m in messages %}[user] {{ ${content} }} [a]{% endfor %}` }),
+      row = { context: 'A  door. ', question: 'a' },
+      [{ ids, question }] = read([row], {}, await of("m.content | replace('  ', ' ')"));
+    expect([text(ids), text(question)]).toEqual(['[user] A door. ', 'a [a]']);
+    const upper = await of('m.content | upper');
+    expect(() => read([row], {}, upper)).toThrow(
+      'p.jsonl, line 1: expected a chat template that writes the question as it stands',
+    );
+    expect(read([row], { ask: 'inside' }, upper)).toHaveLength(1);
+  });
+  it('with one document for copies of a text, and for chats about one text', () => {
+    const whole = Array.from({ length: 30 }, (_, i) => `Some words stand here, ${i} after the other. `).join(''),
+      parts = readPrompts(
+        ['a.txt', 'copy.txt'].map((name) => ({ name, text: whole })),
+        plain,
+        { textTokens: 40 },
+      );
+    expect(new Set(parts.map(({ document }) => document)).size).toBe(parts.length / 2);
+    expect(new Set(parts.map(({ origin }) => origin)).size).toBe(parts.length);
+    const turn = (role: string, content: string) => ({ role, content }),
+      documents = (...rows: readonly unknown[]) => new Set(read(rows, {}, chat).map(({ document }) => document)).size,
+      hi = [turn('user', 'Hi'), turn('assistant', 'Hello.')];
+    // a long system turn is the document, a short one is not
+    const asking = (system: string) =>
+      documents(
+        { messages: [turn('system', system), turn('user', 'Who?')] },
+        { messages: [turn('system', system), turn('user', 'When?')] },
+      );
+    expect([asking(whole), asking('Be brief.')]).toEqual([1, 2]);
+    // so is a long first user turn; a greeting is not
+    const going = (first: readonly object[]) =>
+      documents({ messages: [...first, turn('user', 'Who?')] }, { messages: [...first, turn('user', 'When?')] });
+    expect([going([turn('user', whole), turn('assistant', 'Read.')]), going(hi)]).toEqual([1, 2]);
+    expect(
+      documents(
+        { messages: [...hi, turn('user', 'Who?')] },
+        { messages: [...hi, turn('user', 'Who?'), turn('assistant', 'I.')] },
+      ),
+    ).toBe(1);
+    expect(documents({ messages: [turn('system', 'Go.')] }, { messages: [turn('system', 'Stop.')] })).toBe(2);
+    expect(documents({ messages: hi, document: 'x' }, { messages: [turn('user', 'Who?')], document: 'x' })).toBe(1);
+  });
+  it('from a folder, without the files that hold none', () => {
+    const one = (name: string, whole: string) => ({ name, text: whole, folder: 'mine' }),
+      none = [
+        one('mine/package.json', JSON.stringify({ name: 'x', version: '1.0.0' }, null, 2)),
+        one('mine/empty.txt', '\ufeff \n'),
+        one('mine/list.json', '[]'),
+        one('mine/log.jsonl', '{"message":"info"}\n{"message":"warn"}'),
+      ],
+      left: string[] = [],
+      onLeftOut = (name: string, why: string) => left.push(`${name}: ${why}`);
+    const some = [one('mine/p.json', '[{"prompt":"One two"}]'), ...none, one('mine/a.md', 'Three four.')];
+    expect(readPrompts(some, plain, { onLeftOut }).map(({ ids }) => text(ids))).toEqual(['One two', 'Three four.']);
+    expect(left).toEqual([
+      'mine/package.json: it holds no prompts',
+      'mine/empty.txt: it is empty',
+      'mine/list.json: it holds no prompts',
+      'mine/log.jsonl: it holds no prompts',
+    ]);
+    expect(() => readPrompts(none, plain)).toThrow('mine: expected a folder with prompts, got none in its files');
+    for (const row of ['{"prompt":3}', '{"promt":"x"}', '{"prompt":'])
+      expect(() => readPrompts([...some, one('mine/bad.jsonl', `{"prompt":"x"}\n${row}`)], plain)).toThrow(
+        'mine/bad.jsonl, line 2',
+      );
+    expect(() => readPrompts([one('mine/bad.jsonl', '{"promt":"x"}')], plain)).toThrow("did you mean 'prompt'?");
+  });
+  it('from conversations with calls, whose error names no option that is not there', () => {
+    const call = { id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } },
+      messages = [
+        { role: 'user', content: 'x' },
+        { role: 'assistant', content: null, tool_calls: [call] },
+        { role: 'tool', tool_call_id: 'a', content: '1' },
+      ];
+    expect(() => read([{ messages }], {}, chat)).toThrow(
+      /^p\.jsonl, line 1: messages\[1\]\.tool_calls: expected a model whose chat template writes calls of functions and their results, got [^:]+: choose for another model/,
+    );
+  });
+  it.each<[unknown, string]>([
+    [{ context: 'x', questions: ['y', 'z'], answer: ['a'] }, 'expected answers to 2 questions, got 1'],
+    [{ context: 'x', questions: ['y', 'z'], answer: 'a' }, 'expected answers to 2 questions, got 1'],
+    [
+      { prompt: 'x', context: 'y' },
+      'expected one of prompt, messages, and context with questions, got prompt and context',
+    ],
+    [{ prompt: 'x', questions: ['y'] }, 'got prompt and questions: put all that is asked into one of them'],
+    [{ messages: [{ role: 'user', content: 'x' }], question: 'y' }, 'got messages and question'],
+    [{ messages: [{ role: 'user', content: 'x' }], prompt: 'y' }, 'got prompt and messages'],
+    [{ context: 'x', question: 'y', input: 'z' }, 'expected question or input, got both'],
+    [{ context: 'x', questions: ['y'], input: 'z' }, 'expected questions or input, got both'],
+    [{ context: 'x', question: ' ' }, 'expected a question with text, got a blank one'],
+    [{ context: 'x', questions: ['y', { question: '' }] }, 'expected a question with text, got a blank one'],
+    [{ prompt: 'x', anwser: 'y' }, `expected fields that are known, got "anwser": did you mean 'answer'?`],
+    [{ context: 'x', questoin: 'y', answer: 'z' }, `got "questoin": did you mean 'question'?`],
+    [{ context: 'x', questions: [{ question: 'y', Awnser: 'z' }] }, `got "Awnser": did you mean 'answer'?`],
+    [{ promt: 'x' }, `got "promt": did you mean 'prompt'?`],
+    [{ prompt: 'x', max_new_tokens: 3 }, `got "max_new_tokens": did you mean 'maxNewTokens'?`],
+    [{ prompt: 'x', completion: 'y' }, `got "completion": did you mean 'answer'?`],
+    [{ context: 'x', question: 'y', expected: 'z' }, `got "expected": did you mean 'answer'?`],
+    [{ prompt: 'x', target: 'y' }, `got "target": did you mean 'answer'?`],
+    [{ prompt: 'x', outputs: ['y'] }, `got "outputs": did you mean 'answer'?`],
+  ])('%j is refused, since a part of it would go unread', (row, message) => {
+    expect(() => read([row], {}, chat)).toThrow(message);
+    expect(() => read([row], {}, chat)).toThrow('p.jsonl, line 1: ');
+  });
   it.each<[unknown, string]>([
     [{ prompt: 3 }, 'p.jsonl, line 1: prompt must be a string, got 3'],
     [

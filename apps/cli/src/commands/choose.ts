@@ -135,7 +135,11 @@ async function run(more: readonly string[], flags: Flags, command: Command, term
     machine = machineOf(command, await chooseEngine(command, cwd)),
     found = await subjectOf(flags.model, machine, terminal),
     { subject } = found,
-    prompts = readPrompts(files, { ...subject, chatTemplate: found.chatTemplate }, { ask: flags.question });
+    prompts = readPrompts(
+      files,
+      { ...subject, chatTemplate: found.chatTemplate },
+      { ask: flags.question, onLeftOut: (name, why) => stderr.write(`choose: ${name} is left out: ${why}\n`) },
+    );
   const drawn = candidatesOf(subject, {
       lengths: prompts.map(({ ids }) => ids.length),
       form: formOf(undefined, {
@@ -230,7 +234,7 @@ function promptFiles(
   names: readonly string[],
   cwd: string,
   stderr: Stream,
-): readonly { readonly name: string; readonly text: string }[] {
+): readonly { readonly name: string; readonly text: string; readonly folder?: string | undefined }[] {
   if (names.length === 0) throw new KvError('--prompts', 'expected a file or folder with prompts, got none');
   const all = names.flatMap((name) => {
     if (!statSync(resolve(cwd, name), { throwIfNoEntry: false })?.isDirectory()) return [{ name }];
@@ -245,13 +249,13 @@ function promptFiles(
     throw new KvError('--prompts', `expected at most ${MOST_FILES} files, got ${all.length}`);
   const read = all.flatMap(({ name, folder }: { name: string; folder?: string }) => {
     const found = textOf(readWhole(name, cwd));
-    if (found !== undefined) return [{ name: plain(name), text: found, folder }];
+    if (found !== undefined) return [{ name: plain(name), text: found, folder: folder && plain(folder) }];
     if (folder === undefined) throw new KvError(plain(name), 'expected a text in UTF-8, got other bytes');
     stderr.write(`choose: ${plain(name)} is left out: it is no text in UTF-8\n`);
     return [];
   });
   for (const { folder } of all as readonly { folder?: string }[])
-    if (folder !== undefined && !read.some((file) => file.folder === folder))
+    if (folder !== undefined && !read.some((file) => file.folder === plain(folder)))
       throw new KvError(plain(folder), 'expected a folder with files of text in UTF-8, got none in it');
   return read;
 }

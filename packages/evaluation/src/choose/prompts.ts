@@ -1,15 +1,13 @@
-import { renderedIds, templateMessages } from '@kv/checkpoints';
-import type { ChatMessage, ChatTemplate, RenderedChat } from '@kv/checkpoints';
+import { parseJson, renderedIds, templateMessages } from '@kv/checkpoints';
+import type { ChatTemplate, RenderedChat } from '@kv/checkpoints';
 import { KvError } from '@kv/core';
 import type { Model } from '@kv/models';
-import { graderNames } from '@kv/tasks';
 import type { GraderName } from '@kv/tasks';
-import Type from 'typebox';
-import type { Static } from 'typebox';
 import { answerTokens } from '../cells/evidence.ts';
-import { checkShape } from '../files/check-shape.ts';
-import { maxNewTokens, publishedProblems } from '../files/published.ts';
+import { publishedProblems } from '../files/published.ts';
 import { rowsIn } from '../files/rows.ts';
+import { askedIn, conversationIn, has, isPromptRow } from './prompt-rows.ts';
+import type { RowPrompt } from './prompt-rows.ts';
 
 /** A text that is read once, and what is asked after it. */
 export interface ChoicePrompt {
@@ -46,103 +44,104 @@ export interface ReadPromptsOptions {
   readonly ask?: 'after' | 'inside';
   /** Plain texts are cut into prompts of at most this many tokens. @defaultValue 1024 */
   readonly textTokens?: number;
+  /** Is told of each file of a folder that holds no prompts, and why. */
+  readonly onLeftOut?: (name: string, why: string) => void;
 }
 
 /** A file's name, for messages, and its text. */
 interface PromptFile {
   readonly name: string;
   readonly text: string;
+  /** The folder that was given for it: such a file is left out if it holds no prompts. */
+  readonly folder?: string | undefined;
 }
 
 /** The most prompts that are read. */
 const MOST = 1000;
 
-const text = Type.String(),
-  answer = Type.Union([text, Type.Array(text, { minItems: 1 })]),
-  common = {
-    document: Type.Optional(text),
-    grader: Type.Optional(
-      Type.Unsafe<GraderName>(
-        Type.Union(graderNames.filter((name) => name !== 'perplexity').map((name) => Type.Literal(name))),
-      ),
-    ),
-    stop: Type.Optional(Type.Array(Type.String({ minLength: 1 }))),
-    maxNewTokens: Type.Optional(maxNewTokens),
-    classes: Type.Optional(Type.Array(text)),
-  },
-  answered = { answer: Type.Optional(answer), answers: Type.Optional(answer) };
-const Common = Type.Object(common),
-  PromptRow = Type.Object({ ...common, ...answered, prompt: text }),
-  MessagesRow = Type.Object({
-    ...common,
-    ...answered,
-    messages: Type.Array(
-      Type.Object({
-        role: text,
-        content: Type.Optional(
-          Type.Union([text, Type.Null(), Type.Array(Type.Object({ type: Type.Literal('text'), text }))]),
-        ),
-      }),
-      { minItems: 1 },
-    ),
-    tools: Type.Optional(Type.Array(Type.Object({}))),
-  }),
-  Question = Type.Union([text, Type.Object({ question: text, ...answered })]),
-  ContextRow = Type.Object({
-    ...common,
-    context: text,
-    question: Type.Optional(text),
-    questions: Type.Optional(Type.Array(Question, { minItems: 1 })),
-    answer: Type.Optional(answer),
-    answers: Type.Optional(Type.Array(answer, { minItems: 1 })),
-  });
-
-/** One prompt as text, before it is encoded. */
-interface Asked extends Omit<ChoicePrompt, 'ids' | 'question' | 'answerAt'> {
-  readonly context: string;
-  readonly question: string;
-  /** Whether the text is put into the model's chat template, where there is one. */
-  readonly turn: boolean;
-}
-
 /**
  * Reads prompts for a choice. JSON files (.json, .jsonl, .ndjson) have a row a prompt: `prompt`; `context` with
- * `question` or `questions`; OpenAI `messages`; each with `answer` or `answers` or without; or a benchmark as published
- * (see `readProblems`). Any other file is plain text, which the model goes on from; a long one is cut.
+ * `question` (or `input`) or `questions`; OpenAI `messages`; each with `answer` or `answers` or without; or a benchmark
+ * as published (see `readProblems`). Context and question are joined as they stand. Any other file is plain text, which
+ * the model goes on from; a long one is cut.
  *
- * @throws KvError, with file and line, for a row of another form, an empty text or answer, and for more than 1000 prompts
+ * A prompt's document is the row's `document`, else its text without the question; of plain text the part of the first
+ * file with that text; of messages the system turn if it has 200 characters, else the first user turn if it has, else
+ * the conversation up to its last user turn.
+ *
+ * @throws KvError, with file and line, for a row of another form, a field that is misspelt or would go unread, an empty
+ * text or answer, and for more than 1000 prompts
  */
 export function readPrompts(
   files: readonly PromptFile[],
   model: PromptModel,
-  { ask = 'after', textTokens = 1024 }: ReadPromptsOptions = {},
+  { ask = 'after', textTokens = 1024, onLeftOut }: ReadPromptsOptions = {},
 ): readonly ChoicePrompt[] {
-  const prompts: ChoicePrompt[] = [];
-  for (const file of files)
-    for (const prompt of /\.(json|jsonl|ndjson)$/i.test(file.name)
-      ? rowPrompts(file, model, ask)
-      : textPrompts(file, model, textTokens)) {
+  const prompts: ChoicePrompt[] = [],
+    firsts = new Map<string, string>();
+  for (const file of withPrompts(files, onLeftOut)) {
+    // copies of a text under other names are one document
+    const first = firsts.get(file.text) ?? file.name;
+    firsts.set(file.text, first);
+    for (const prompt of isJson(file) ? rowPrompts(file, model, ask) : textPrompts(file, model, textTokens, first)) {
       if (prompts.push(prompt) > MOST)
         throw new KvError(file.name, `expected at most ${MOST} prompts in all, got more: give a part of them`);
     }
+  }
   return prompts;
 }
 
+const isJson = ({ name }: PromptFile): boolean => /\.(json|jsonl|ndjson)$/i.test(name);
+
+/** Leaves out files of folders that hold no prompts. @throws KvError for a folder of which no file is left */
+function withPrompts(files: readonly PromptFile[], onLeftOut: ReadPromptsOptions['onLeftOut']): readonly PromptFile[] {
+  const left = files.filter((file) => {
+    const why = file.folder === undefined ? undefined : whyNone(file);
+    if (why !== undefined) onLeftOut?.(file.name, why);
+    return why === undefined;
+  });
+  for (const { folder } of files)
+    if (folder !== undefined && !left.some((file) => file.folder === folder))
+      throw new KvError(folder, 'expected a folder with prompts, got none in its files');
+  return left;
+}
+
+/** Says why a file holds no prompts; undefined where it does, or where its rows have an error to tell. */
+function whyNone(file: PromptFile): string | undefined {
+  if (file.text.trim() === '') return 'it is empty';
+  if (!isJson(file)) return undefined;
+  const bytes = new TextEncoder().encode(file.text.trim()),
+    rows =
+      resultOf(() => [parseJson(bytes, file.name)].flat()) ??
+      resultOf(() => rowsIn(bytes, file.name, 'prompts').map(([, row]) => row));
+  return rows?.some(isPromptRow) === false ? 'it holds no prompts' : undefined;
+}
+
+function resultOf<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch {
+    return undefined;
+  }
+}
+
+/** @param document the file's name, or that of the first file with the same text */
 function* textPrompts(
   { name, text: whole }: PromptFile,
   { tokenizer }: PromptModel,
   most: number,
+  document: string,
 ): Generator<ChoicePrompt> {
   if (whole.trim() === '') throw new KvError(name, 'expected a text, got an empty file');
   const { offsets } = tokenizer.encode(whole, { special: false, parse: false }),
-    parts = Math.ceil(offsets.length / most);
+    parts = Math.ceil(offsets.length / most),
+    nameOf = (file: string, part: number): string => (parts === 1 ? file : `${file}, part ${part + 1}`);
   for (let part = 0; part < parts; part++) {
-    const place = (i: number): number => offsets[Math.min(offsets.length, i)]?.[0] ?? whole.length,
-      origin = parts === 1 ? name : `${name}, part ${part + 1}`;
+    const place = (i: number): number => offsets[Math.min(offsets.length, i)]?.[0] ?? whole.length;
     // a rest would be a shorter prompt than the others
     if (parts > 1 && offsets.length - part * most < most / 2) return;
     const { ids } = tokenizer.encode(whole.slice(place(part * most), place((part + 1) * most)), { parse: false });
-    yield { document: origin, ids, origin };
+    yield { document: nameOf(document, part), ids, origin: nameOf(name, part) };
   }
 }
 
@@ -165,97 +164,44 @@ function* rowPrompts(file: PromptFile, model: PromptModel, ask: 'after' | 'insid
   }
 }
 
-const has = (row: unknown, field: string): row is object =>
-  typeof row === 'object' && row !== null && Object.hasOwn(row, field);
-
-/** Returns the prompts of a row with `prompt` or `context`. */
-function askedIn(row: unknown, origin: string): readonly Asked[] {
-  if (has(row, 'prompt')) {
-    checkShape(row, PromptRow, origin);
-    return [asked(row, { context: row.prompt, question: '', origin }, row.answers ?? row.answer)];
-  }
-  if (!has(row, 'context')) {
-    const fields = typeof row === 'object' && row !== null ? Object.keys(row).slice(0, 8).join(', ') : '';
-    throw new KvError(
-      origin,
-      `expected a prompt, a context with a question, or messages, got ${fields ? `the fields ${fields}` : 'no fields'}`,
-    );
-  }
-  checkShape(row, ContextRow, origin);
-  const { context, question, questions, answers } = row;
-  if (questions === undefined)
-    return [asked(row, { context, question: question ?? '', origin }, answers?.flat() ?? row.answer)];
-  if (question !== undefined) throw new KvError(origin, 'expected question or questions, got both');
-  if (answers && answers.length !== questions.length)
-    throw new KvError(origin, `expected answers to ${questions.length} questions, got ${answers.length}`);
-  return questions.map((one, i) => {
-    const own = typeof one === 'string' ? { question: one } : one;
-    return asked(row, { context, question: own.question, origin }, own.answers ?? own.answer ?? answers?.[i]);
-  });
-}
-
-function asked(
-  { document, grader, stop, maxNewTokens, classes }: Static<typeof Common>,
-  { context, question, origin }: Pick<Asked, 'context' | 'question' | 'origin'>,
-  answers: string | readonly string[] | undefined,
-): Asked {
-  const all = answers === undefined ? undefined : [answers].flat();
-  if (all?.some((one) => one.trim() === '')) throw new KvError(origin, 'expected answers with text, got an empty one');
-  return {
-    ...{ document: document ?? context, context, question, origin, turn: true },
-    ...(all && { answers: all }),
-    ...(grader && { grader }),
-    ...(stop && { stop }),
-    ...(classes && { classes }),
-    ...(maxNewTokens && { answerTokens: maxNewTokens }),
-  };
-}
-
 /** Returns the prompt of a conversation, up to the answer that it may end with. */
 function conversation(row: unknown, origin: string, model: PromptModel): ChoicePrompt {
-  checkShape(row, MessagesRow, origin);
-  const template = model.chatTemplate?.();
+  const { messages, tools, rest } = conversationIn(row, origin),
+    template = model.chatTemplate?.();
   if (!template) throw new KvError(origin, `expected a model with a chat template for messages, got ${model.name}`);
-  const all = row.messages.map((message) => ({ ...message, content: contentOf(message.content) })),
-    messages: readonly ChatMessage[] = all.at(-1)?.role === 'assistant' ? all.slice(0, -1) : all,
-    first = messages.findIndex(({ role }) => role === 'user');
-  const rendered = inPlace(origin, () =>
-    template.render(templateMessages(template, messages), { ...(row.tools && { tools: row.tools }) }),
-  );
-  const { context, question, turn, ...rest } = asked(
-    row,
-    { context: '', question: '', origin },
-    row.answers ?? row.answer,
-  );
-  return {
-    ...rest,
-    // turns of one conversation begin alike
-    document:
-      row.document ??
-      messages
-        .slice(0, first + 1)
-        .map(({ content }) => content)
-        .join('\n'),
-    template: true,
-    ...readingOf(model, rendered, undefined, rest.answers),
-  };
+  const written = inPlace(origin, () => {
+      try {
+        return templateMessages(template, messages);
+      } catch (cause) {
+        if (!KvError.is(cause) || !cause.at.endsWith('.tool_calls')) throw cause;
+        throw new KvError(
+          cause.at,
+          `expected a model whose chat template writes calls of functions and their results, got ${model.name}: choose for another model, or leave out conversations with calls`,
+        );
+      }
+    }),
+    rendered = inPlace(origin, () => template.render(written, { ...(tools && { tools }) }));
+  return { ...rest, template: true, ...readingOf(model, rendered, undefined, rest.answers) };
 }
-
-const contentOf = (content: Static<typeof MessagesRow>['messages'][number]['content']): string =>
-  typeof content === 'string' ? content : (content ?? []).map((part) => part.text).join('');
 
 /** Encodes a prompt. A question after the event is encoded apart, as it is then read. */
 function encoded(
-  { context, question, turn, ...rest }: Asked,
+  { context, question, turn, ...rest }: RowPrompt,
   model: PromptModel,
   ask: 'after' | 'inside',
 ): ChoicePrompt {
   const { origin, answers } = rest,
     template = turn ? model.chatTemplate?.() : undefined,
-    after = ask === 'after' && context !== '' && question !== '';
+    after = ask === 'after' && context.trim() !== '' && question.trim() !== '';
   if ((context + question).trim() === '') throw new KvError(origin, 'expected a prompt with text, got an empty one');
-  const whole = template ? inPlace(origin, () => asTurn(template, context + question)) : plainText(context + question),
-    at = after ? whole.text.lastIndexOf(template ? question.trim() : question) : undefined;
+  const content = context + question,
+    whole = template ? inPlace(origin, () => asTurn(template, content)) : plainText(content),
+    at = after ? questionAt(whole, content, question) : undefined;
+  if (at === -1)
+    throw new KvError(
+      origin,
+      `expected a chat template that writes the question as it stands, got that of ${model.name}: read the question inside the prompt (--question inside, ask: 'inside')`,
+    );
   return {
     ...rest,
     ...(template && { template: true as const }),
@@ -264,6 +210,25 @@ function encoded(
 }
 
 const plainText = (all: string): RenderedChat => ({ text: all, untrusted: [[0, all.length]] });
+
+/**
+ * Returns where the question begins in a text: it is the end of the content, which a template may trim; in one that
+ * changes the content otherwise, the last text of the conversation that reads as the question; -1 for none.
+ */
+function questionAt({ text: all, untrusted }: RenderedChat, content: string, question: string): number {
+  const ways = [
+    [content, question],
+    [content.trim(), question.trimEnd()],
+    [question.trim(), question.trim()],
+  ] as const;
+  for (const [what, end] of ways)
+    for (const [from, to] of untrusted.toReversed()) {
+      // what the template itself says may read as the question does
+      const at = all.slice(from, to).lastIndexOf(what);
+      if (at >= 0) return from + at + what.length - end.length;
+    }
+  return -1;
+}
 
 /** Renders a text as a user's turn. */
 const asTurn = (template: ChatTemplate, content: string): RenderedChat => template.render([{ role: 'user', content }]);
