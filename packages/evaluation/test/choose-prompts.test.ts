@@ -143,14 +143,14 @@ describe('prompts are read', () => {
     const turn = (role: string, content: string) => ({ role, content }),
       documents = (...rows: readonly unknown[]) => new Set(read(rows, {}, chat).map(({ document }) => document)).size,
       hi = [turn('user', 'Hi'), turn('assistant', 'Hello.')];
-    // a long system turn is the document, a short one is not
+    // an application's chats have one system turn, however long
     const asking = (system: string) =>
       documents(
         { messages: [turn('system', system), turn('user', 'Who?')] },
         { messages: [turn('system', system), turn('user', 'When?')] },
       );
-    expect([asking(whole), asking('Be brief.')]).toEqual([1, 2]);
-    // so is a long first user turn; a greeting is not
+    expect([asking(whole), asking('Be brief.')]).toEqual([2, 2]);
+    // a long first user turn is a document, a greeting is not
     const going = (first: readonly object[]) =>
       documents({ messages: [...first, turn('user', 'Who?')] }, { messages: [...first, turn('user', 'When?')] });
     expect([going([turn('user', whole), turn('assistant', 'Read.')]), going(hi)]).toEqual([1, 2]);

@@ -164,21 +164,25 @@ export function conversationIn(row: unknown, origin: string) {
 const contentOf = (content: Static<typeof MessagesRow>['messages'][number]['content']): string =>
   typeof content === 'string' ? content : (content ?? []).map((part) => part.text).join('');
 
-/** The least characters of a turn that is taken for a document. */
+/** The least characters of a first user turn that is taken for a document. */
 const LONG = 200;
 interface Turn {
   readonly role: string;
   readonly content: string;
 }
 /**
- * Returns what a conversation is about: its system turn if that is long, else its first user turn if that is, else all
- * of it up to its last user turn, since many chats begin with the same greeting.
+ * Returns what a conversation is about: its turns up to the first user turn if that is long, else up to its last user
+ * turn, since many chats begin with the same greeting. One system turn stands before all chats of an application, so
+ * that it alone tells nothing.
  */
 function documentOf(messages: readonly Turn[]): string {
-  const first = messages.findIndex(({ role }) => role === 'user'),
-    last = messages.findLastIndex(({ role }) => role === 'user'),
-    textOf = (turns: readonly Turn[]): string => turns.map(({ content }) => content).join('\n'),
-    system = messages.slice(0, Math.max(0, first)).filter(({ role }) => role === 'system' || role === 'developer');
-  const long = [textOf(system), messages[first]?.content ?? ''].find(({ length }) => length >= LONG);
-  return long ?? textOf(last < 0 ? messages : messages.slice(0, last + 1));
+  const first = messages.find(({ role }) => role === 'user'),
+    end =
+      first && first.content.length >= LONG
+        ? messages.indexOf(first)
+        : messages.findLastIndex(({ role }) => role === 'user');
+  return messages
+    .slice(0, end < 0 ? messages.length : end + 1)
+    .map(({ content }) => content)
+    .join('\n');
 }

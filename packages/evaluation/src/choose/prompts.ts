@@ -65,9 +65,9 @@ const MOST = 1000;
  * as published (see `readProblems`). Context and question are joined as they stand. Any other file is plain text, which
  * the model goes on from; a long one is cut.
  *
- * A prompt's document is the row's `document`, else its text without the question; of plain text the part of the first
- * file with that text; of messages the system turn if it has 200 characters, else the first user turn if it has, else
- * the conversation up to its last user turn.
+ * A prompt's document is the row's `document`, else its text without the question; of plain text, the part of the first
+ * file with that text; of messages, all up to the first user turn if that has 200 characters, else up to the last
+ * user turn: rows whose text stands in a system turn need a `document`.
  *
  * @throws KvError, with file and line, for a row of another form, a field that is misspelt or would go unread, an empty
  * text or answer, and for more than 1000 prompts
