@@ -143,6 +143,8 @@ describe('prompts are read', () => {
     const turn = (role: string, content: string) => ({ role, content }),
       documents = (...rows: readonly unknown[]) => new Set(read(rows, {}, chat).map(({ document }) => document)).size,
       hi = [turn('user', 'Hi'), turn('assistant', 'Hello.')];
+    // a prompt that is one of the messages is no second one
+    expect(documents({ prompt: 'Hi', messages: hi })).toBe(1);
     // an application's chats have one system turn, however long
     const asking = (system: string) =>
       documents(

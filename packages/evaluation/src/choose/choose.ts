@@ -300,7 +300,7 @@ function expectChoosable({ name, config }: Subject | Model, { prompts, candidate
   if (documents.size === 1)
     throw new KvError(
       'prompts',
-      `expected prompts of at least two documents, one that chooses and one that confirms, got ${prompts.length} prompts of one`,
+      `expected prompts of at least two documents, one that chooses and one that confirms, got ${prompts.length} prompts of one: add texts, or give rows of different ones a 'document' each`,
     );
 }
 

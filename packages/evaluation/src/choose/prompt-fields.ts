@@ -26,7 +26,7 @@ const isGiven = (row: object, field: string): boolean => (row as Readonly<Record
 export function checkFields(row: unknown, origin: string, fields?: readonly string[]): void {
   if (typeof row !== 'object' || row === null) return;
   const kinds = [['prompt'], ['messages'], ['context', 'question', 'questions']].map((names) =>
-      names.filter((name) => isGiven(row, name)),
+      names.filter((name) => isGiven(row, name) && !(name === 'prompt' && repeatsMessage(row))),
     ),
     given = kinds.filter(({ length }) => length > 0),
     known = fields ?? [...COMMON, ...(given.length === 0 ? KINDS : kinds[2].length > 0 ? KINDS.slice(2) : [])];
@@ -50,6 +50,11 @@ export function checkFields(row: unknown, origin: string, fields?: readonly stri
       );
   }
 }
+
+/** Returns whether the prompt of a row is one of its messages, which some data sets have twice. */
+const repeatsMessage = (row: { readonly messages?: unknown; readonly prompt?: unknown }): boolean =>
+  Array.isArray(row.messages) &&
+  row.messages.some((one: { readonly content?: unknown } | null) => one?.content === row.prompt);
 
 /** Returns whether a row has questions with answers of their own. */
 const hasAnswers = (row: { readonly questions?: unknown }): boolean =>
