@@ -89,7 +89,7 @@ export class PassRun {
     return [slotsBefore[from], slotsBefore[to]];
   }
 
-  /** Returns whether views bound or choose what this pass sees in a layer that keeps slots. Attention over lists of slots sums no weights. */
+  /** Returns whether views bound or choose what this pass sees in a layer that keeps slots. */
   #hides(l: number): boolean {
     const { within, views } = this.#hooks,
       shown = views?.[l];
