@@ -30,7 +30,7 @@ export type { HostTensor } from './tensor/host-tensor.ts';
 export { withLabel } from './piece/with-label.ts';
 export { limitOperations } from './piece/limited.ts';
 export { primitivesOf, withMaths } from './tensor/maths.ts';
-export { didYouMean } from './piece/nearest.ts';
+export { didYouMean, editDistance } from './piece/nearest.ts';
 export { budgetOption, budgetText, exactSlotsOf, formNames, isShare, parseBudget } from './piece/budget.ts';
 export { expectOptions, fitValue, settleOwn, showValue } from './piece/option.ts';
 export { policyOption } from './piece/policy-option.ts';

@@ -262,7 +262,7 @@ export class PassRun {
         ...{ ...nowhere, ...shares, code, end },
         position: positions[0],
       });
-      for (const { layer } of summed ? (shown ?? []) : [])
+      for (const { layer } of shown ?? [])
         addShares(this.#pool.heap, caches.layers[layer], H, {
           shares: shares.shares + 4 * layer * H * shares.stride,
           stride: shares.stride,

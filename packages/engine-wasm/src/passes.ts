@@ -1,4 +1,4 @@
-import { layerPasses, termOf, readsLayerInput, viewsActing, type PassOptions, type TokenPasses } from '@kv/engine';
+import { layerPasses, termOf, readsLayerInput, viewsActing, type TokenPasses } from '@kv/engine';
 import { DecodeSlot } from './batched-decode.ts';
 import { blockHooks, hooksPrompt } from './block-hooks.ts';
 import type { FusedPass } from './fused-pass.ts';
@@ -6,9 +6,9 @@ import { tokenViews } from './token-views.ts';
 
 /**
  * Returns passes that run fused where caches lie in the module's memory. Views of blocks that read signals or choose
- * single slots, and heads of a width that the module's attention does not
- * support, use the host's pass over the same caches, as blocks do that a term joins. Tokens of several sequences are batched,
- * unless the host must ask views, or compute a term or input signals, layer by layer.
+ * single slots, and heads of a width that the module's attention does not support, use the host's pass over the same
+ * caches, as blocks do that a term joins. Tokens of several sequences are batched, unless the host must ask views, or
+ * compute a term or input signals, layer by layer.
  */
 export function fusedPasses(fused: FusedPass): TokenPasses {
   return {
@@ -22,7 +22,9 @@ export function fusedPasses(fused: FusedPass): TokenPasses {
         // a layer's input is read between two layers
         between = hooked && !prompt && readsLayerInput(active.policy),
         within = hooked && prompt && fused.attends ? blockHooks(caches, ids.length, active) : undefined,
-        listed = hooked && !prompt && canList(ids, options),
+        token = ids.length === 1 && !options.afterLayers,
+        // what views show to a token can be listed
+        listed = hooked && !prompt && token,
         // an observer is shown what views chose, which the host then does
         views = listed && !options.seen ? tokenViews(caches, options) : undefined,
         terms = caches.layers.some((layer) => termOf(active, layer)),
@@ -32,19 +34,12 @@ export function fusedPasses(fused: FusedPass): TokenPasses {
           fused.attends &&
           !between &&
           (!hosted || !hooked) &&
-          (!terms || (ids.length === 1 && !options.afterLayers)) &&
+          (!terms || token) &&
           (!hooked || within !== undefined || listed),
         { counters } = caches.context;
       if (fuses) counters.fusedPasses = (counters.fusedPasses ?? 0) + 1;
       else counters.layeredPasses = (counters.layeredPasses ?? 0) + 1;
-      if (
-        fuses &&
-        !hosted &&
-        (!hooked || views) &&
-        batch instanceof DecodeSlot &&
-        ids.length === 1 &&
-        !options.afterLayers
-      )
+      if (fuses && !hosted && (!hooked || views) && batch instanceof DecodeSlot && token)
         return batch.pass(caches, ids[0], { ...options, ...(views && { views }) });
       // the others need not wait for a pass that is not batched
       batch?.leave();
@@ -54,9 +49,3 @@ export function fusedPasses(fused: FusedPass): TokenPasses {
     },
   };
 }
-
-type Phase = Pick<PassOptions, 'phase' | 'active' | 'afterLayers'>;
-
-/** Returns whether what views show can be listed: to a decoded token. */
-const canList = (ids: readonly number[], { phase, afterLayers }: Phase): boolean =>
-  phase === 'decode' && ids.length === 1 && !afterLayers;

@@ -7,7 +7,9 @@ function nearest(name: string, names: readonly string[], count = 3): readonly st
     .map((candidate) => ({
       candidate,
       cost:
-        candidate.toLowerCase().includes(wanted) && wanted.length > 2 ? 1 : distance(wanted, candidate.toLowerCase()),
+        candidate.toLowerCase().includes(wanted) && wanted.length > 2
+          ? 1
+          : editDistance(wanted, candidate.toLowerCase()),
     }))
     .filter(({ candidate, cost }) => cost <= Math.max(1, Math.floor(Math.max(candidate.length, wanted.length) * 0.4)))
     .sort((a, b) => a.cost - b.cost || a.candidate.length - b.candidate.length)
@@ -23,8 +25,8 @@ export function didYouMean(name: string, names: readonly string[]): string {
     : ` (did you mean ${near.length === 1 ? near[0] : `${near.slice(0, -1).join(', ')} or ${near.at(-1)}`}?)`;
 }
 
-/** Levenshtein distance, except that swapping two neighbours is one change. */
-function distance(a: string, b: string): number {
+/** Returns the Levenshtein distance of two words, except that swapping two neighbours is one change. */
+export function editDistance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, i) => i),
     before = row;
   for (let i = 1; i <= a.length; i++) {

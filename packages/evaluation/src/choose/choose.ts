@@ -234,7 +234,6 @@ const textsOf = (some: readonly number[], prompts: readonly ChoicePrompt[]): rea
 const roundsOf = (texts: readonly Text[]): readonly (readonly Text[])[] =>
   partsOf(texts, Math.min(ROUND, Math.ceil(texts.length / 3)));
 
-/** Checks what can be checked before anything runs. */
 /** @throws KvError unless a goal is one budget, or one loss that is a share */
 function expectGoal(goal: unknown): void {
   expectObject({ name: 'choose' }, "a goal such as { budget: '25%' } or { lose: 0.01 }", goal);
@@ -265,6 +264,7 @@ function expectNumbers({ minutes = 10, answerTokens = 32, level = 0.95, size = 1
   );
 }
 
+/** Checks what can be checked before anything runs. */
 function expectChoosable({ name, config }: Subject | Model, { prompts, candidates, answerTokens }: ChoiceWork): void {
   const { maxPositions } = (config as Model['config'] | undefined) ?? {};
   if (maxPositions === undefined)

@@ -1,4 +1,5 @@
 import { KvError } from '@kv/core';
+import { editDistance } from '@kv/core/engine';
 
 /** Fields that hold what is asked. */
 export const KINDS = ['prompt', 'messages', 'context', 'question', 'questions'] as const;
@@ -66,20 +67,4 @@ const hasAnswers = (row: { readonly questions?: unknown }): boolean =>
 /** Returns whether a field may be one of some names, misspelt. */
 export const isNear = (field: string, names: readonly string[]): boolean =>
   !OTHER_WORDS.has(field) &&
-  names.some(
-    (name) =>
-      Math.abs(field.length - name.length) <= MOST_CHANGES &&
-      changes(field.toLowerCase(), name.toLowerCase()) <= MOST_CHANGES,
-  );
-
-/** Returns how many letters are put in, left out or replaced between two words. */
-function changes(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++)
-      next.push(Math.min(row[j] + 1, next[j - 1] + 1, row[j - 1] + Number(a[i - 1] !== b[j - 1])));
-    row = next;
-  }
-  return row[b.length];
-}
+  names.some((name) => editDistance(field.toLowerCase(), name.toLowerCase()) <= MOST_CHANGES);

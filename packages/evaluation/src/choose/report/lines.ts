@@ -34,6 +34,19 @@ const LATER =
 const UNTURNED =
   "it reads a document without the model's chat template, within which the loss above was measured, and a chat model may then answer nothing";
 
+/** Returns the line that reads a context under a policy, and asks about it later; as turns of a chat if they are. */
+function sequenceLine(load: string, given: string, template: boolean): string {
+  const [turn, context, question] = template
+      ? [
+          "const turn = model.chatTemplate().render([{ role: 'user', content: context + question }]).text, at = turn.lastIndexOf(question); ",
+          'turn.slice(0, at), { special: false }',
+          'turn.slice(at)',
+        ]
+      : ['', 'context', 'question'],
+    ids = (text: string): string => `model.tokenizer.encode(${text}).ids`;
+  return `const model = await ${load}, sequence = new Sequence(model); ${turn}await sequence.prefill(${ids(context)}, { ${given} }); await sequence.append(${ids(`${question}, { special: false }`)}); for await (const { text } of decode(sequence)) process.stdout.write(text)`;
+}
+
 /**
  * Returns the lines that use a choice: `kv serve` and `generate`, or, where questions came after the event, `kv run` and a
  * `Sequence`, which read the context first; and what transformers.js and node-llama-cpp are given, or why they cannot run
@@ -85,7 +98,7 @@ export function useLines(
     after
       ? {
           where: 'Sequence',
-          line: `const model = await loadModel(${code(model)}${cache}), sequence = new Sequence(model); ${template ? "const turn = model.chatTemplate().render([{ role: 'user', content: context + question }]).text, at = turn.lastIndexOf(question); await sequence.prefill(model.tokenizer.encode(turn.slice(0, at), { special: false }).ids" : 'await sequence.prefill(model.tokenizer.encode(context).ids'}, { ${given} }); await sequence.append(model.tokenizer.encode(${template ? 'turn.slice(at)' : 'question'}, { special: false }).ids); for await (const { text } of decode(sequence)) process.stdout.write(text)`,
+          line: sequenceLine(`loadModel(${code(model)}${cache})`, given, template),
         }
       : {
           where: 'generate',

@@ -83,9 +83,10 @@ function soFar(choice: Choice): string {
 const sentence = (text: string): string => text[0].toUpperCase() + text.slice(1);
 
 /** Says that a choice is of no use. */
-function useless({ rows, goal, chosen, kind }: Choice, row: ChoiceRow): readonly string[] {
-  if (chosen === undefined || !losesMost({ kind }, row)) return [];
-  const all = rows.filter((one) => lossOf(one)).every((one) => losesMost({ kind }, one));
+function useless(choice: Choice, row: ChoiceRow): readonly string[] {
+  const { rows, goal, chosen } = choice;
+  if (chosen === undefined || !losesMost(choice, row)) return [];
+  const all = rows.filter((one) => lossOf(one)).every((one) => losesMost(choice, one));
   return [
     'budget' in goal && all
       ? 'In this memory every candidate that was asked loses half or more, so none of them is of use: give it more memory.'
