@@ -35,7 +35,8 @@ export async function greedy(decode, sequence) {
 
 /**
  * Runs a study's script once per worker. Workers report their engine, then answer jobs with `answer`; the first process
- * distributes `jobs` until the time of day `until`, UTC, and appends the answers to `results`. `told` names a result.
+ * distributes `jobs` until the time of day `until`, UTC, and appends the answers, one or several lines each, to `results`.
+ * `told` names an answer.
  */
 export async function byWorkers(script, { jobs, answer, results, workers, until, told }) {
   if (process.env.KV_STUDY_WORKER) {
@@ -60,7 +61,13 @@ export async function byWorkers(script, { jobs, answer, results, workers, until,
           };
           worker.on('message', (result) => {
             if (!result.engine) {
-              appendFileSync(results, `${JSON.stringify(result)}\n`);
+              appendFileSync(
+                results,
+                [result]
+                  .flat()
+                  .map((line) => `${JSON.stringify(line)}\n`)
+                  .join(''),
+              );
               console.log(new Date().toISOString().slice(11, 19), ...told(result));
             }
             next();
