@@ -6,6 +6,7 @@ export type { TemplateVariables } from './chat/template-variables.ts';
 export type { AnswerStructure, AnswerTag } from './chat/tools/structure.ts';
 export type { AnswerPart, AnswerReader, ToolChoice, ToolFormat, ToolFunction } from './chat/tools/tool-format.ts';
 export { templateMessages } from './chat/tools/template-messages.ts';
+export type { ConversationMessage, TextPart } from './chat/tools/template-messages.ts';
 export { answersOf, toolFormatOf } from './chat/tools/tool-format-of.ts';
 export type { AnswerFormat } from './chat/tools/tool-format-of.ts';
 export { turnEnd } from './chat/turn-end.ts';

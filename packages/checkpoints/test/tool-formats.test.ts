@@ -1,9 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { KvError } from '@kv/core';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { chatTemplate, type ChatMessage, type ChatTemplate } from '../src/chat/chat-template.ts';
-import { templateMessages } from '../src/chat/tools/template-messages.ts';
+import { templateMessages, type ConversationMessage } from '../src/chat/tools/template-messages.ts';
 import { answersOf, toolFormatOf } from '../src/chat/tools/tool-format-of.ts';
 import type { AnswerPart, AnswerReader, ToolFunction } from '../src/chat/tools/tool-format.ts';
 import { fixtureJson } from '@kv/model-testing/fixture';
@@ -406,6 +407,66 @@ describe('messages for templates', () => {
     ],
   ])('what no template could write is refused by name %#', (more, message) => {
     expect(() => templateMessages(templateOf('hermes'), [USER, ...more])).toThrow(message);
+  });
+
+  test('parts of a text are one text; what is no text, and what is no call, is refused by name', () => {
+    const template = templateOf('hermes'),
+      parts = (...texts: readonly string[]): ConversationMessage => ({
+        role: 'user',
+        content: texts.map((text) => ({ type: 'text', text })),
+      });
+    expect(template(templateMessages(template, [parts('a', 'b')]))).toBe(template([{ role: 'user', content: 'ab' }]));
+    const refused = (message: object): string => {
+      try {
+        templateMessages(template, [USER, message as ConversationMessage]);
+        return 'nothing';
+      } catch (cause) {
+        return (cause as Error).message;
+      }
+    };
+    expect(refused({ role: 'user', content: [{ type: 'image_url' }] })).toBe(
+      'messages[1].content[0]: expected { type: \'text\', text }, since models here read text alone, got {"type":"image_url"}',
+    );
+    expect(refused({ role: 'assistant', tool_calls: 'f' })).toBe(
+      'messages[1].tool_calls: expected a list of calls, got "f"',
+    );
+    for (const call of [{}, null, 5, { function: {} }, { function: { name: 5 } }, { id: 1, function: { name: 'f' } }])
+      expect(refused({ role: 'assistant', tool_calls: [call] })).toBe(
+        `messages[1].tool_calls[0]: expected { id, function: { name, arguments } }, got ${JSON.stringify(call)}`,
+      );
+  });
+
+  test('whatever a message holds, it is written or refused in a sentence', () => {
+    const templates = ['hermes', 'llama3', 'lfm2', 'mistral'].map(templateOf),
+      message = fc.record(
+        {
+          role: fc.constantFrom('user', 'assistant', 'tool'),
+          content: fc.oneof(fc.string(), fc.jsonValue(), fc.constant([{ type: 'text', text: 'a' }])),
+          tool_calls: fc.oneof(
+            fc.jsonValue(),
+            fc.array(
+              fc.record(
+                { id: fc.jsonValue(), function: fc.record({ name: fc.jsonValue(), arguments: fc.jsonValue() }) },
+                { requiredKeys: [] },
+              ),
+            ),
+          ),
+          tool_call_id: fc.jsonValue(),
+        },
+        { requiredKeys: ['role'] },
+      );
+    fc.assert(
+      fc.property(fc.array(message), fc.nat(templates.length - 1), (given, which) => {
+        const template = templates[which]!;
+        try {
+          const made = templateMessages(template, given as readonly ConversationMessage[]);
+          template(made);
+        } catch (cause) {
+          expect(KvError.is(cause), String(cause)).toBe(true);
+        }
+      }),
+      { numRuns: 1000 },
+    );
   });
 
   test('calls for a template that writes none are refused', () => {

@@ -5,15 +5,16 @@ import type { CacheForm } from './cache/form.ts';
 import { PROTECT } from './generate/protect.ts';
 import type { HostEngine } from './host/decoder.ts';
 import type { Observer } from './memory/observer.ts';
-import { misreadVariables, readVariables, type ChatMessage, type TemplateVariables } from '@kv/checkpoints';
+import { misreadVariables, readVariables, type ConversationMessage, type TemplateVariables } from '@kv/checkpoints';
 import type { Grammar } from './generate/constraint.ts';
 import { SAMPLING } from './sampling/options.ts';
 import type { SequenceStart } from './sequence/start.ts';
 
 export { SAMPLING };
 
-const isMessages = (x: unknown): x is readonly ChatMessage[] => Array.isArray(x) && x.length > 0 && x.every(isMessage);
-/** Content may be missing, as null, in a message of tool calls; what parts of content mean is the template's affair. */
+const isMessages = (x: unknown): x is readonly ConversationMessage[] =>
+  Array.isArray(x) && x.length > 0 && x.every(isMessage);
+/** Content may be missing in a message of tool calls; its parts are checked where they are joined. */
 const isMessage = (x: unknown): boolean => {
   const { role, content, tool_calls: calls } = Object(x) as Record<string, unknown>;
   return typeof role === 'string' && (typeof content === 'string' || Array.isArray(content) || Array.isArray(calls));
@@ -102,9 +103,9 @@ export interface DecodeOptions extends OptionValues<typeof DECODE> {}
 /** Options of `generate`. */
 export const GENERATE = {
   prompt: maybe(text('', 'text', 'Text to go on from; or `ids`.')),
-  messages: value<readonly ChatMessage[]>(
-    'at least one { role, content }, of which both are text',
-    "A conversation to answer, in the model's chat template: `{ role, content }` each; or `prompt`.",
+  messages: value<readonly ConversationMessage[]>(
+    'at least one { role, content }, both texts, or content in parts { type, text }',
+    "A conversation to answer, in the model's chat template: `{ role, content }` each, calls of functions and their results as OpenAI has them; or `prompt`.",
     isMessages,
   ),
   chatTemplateKwargs: CHAT_TEMPLATE_KWARGS,

@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import { expectRead, renderedIds, roleRanges } from '@kv/checkpoints';
+import { expectRead, renderedIds, roleRanges, templateMessages } from '@kv/checkpoints';
 import type { ResolvedOptions } from '@kv/core';
 import { compile, settleOwn } from '@kv/core/engine';
 import { expectBias } from '../sampling/edits.ts';
@@ -225,14 +225,15 @@ function promptOf(
     const template = chatTemplate?.();
     if (template === undefined) throw new KvError('chat', `expected a model with a chat template, got ${name}`);
     expectRead(template, variables);
-    const rendered = template.render(messages, { variables });
+    const read = templateMessages(template, messages),
+      rendered = template.render(read, { variables });
     return {
       ids: renderedIds(tokenizer, rendered),
       tokenizer,
       conversation: {
         rendered,
         get ranges() {
-          return roleRanges((others) => template(others, { variables }), messages, rendered.text, false);
+          return roleRanges((others) => template(others, { variables }), read, rendered.text, false);
         },
       },
     };

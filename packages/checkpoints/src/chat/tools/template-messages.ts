@@ -4,6 +4,20 @@ import { MarkedText } from '../marked-text.ts';
 import { valueOfJson } from './json-text.ts';
 import { traitsOf, type TemplateTraits } from './recognise.ts';
 
+/** One turn as clients of OpenAI's form keep it. */
+export interface ConversationMessage {
+  /** Role, such as `'user'`. */
+  readonly role: string;
+  /** The text of the turn, whole or in parts; it may be missing next to calls. */
+  readonly content?: string | readonly TextPart[] | null;
+  readonly [field: string]: unknown;
+}
+/** A part of a turn's text. */
+export interface TextPart {
+  readonly type: 'text';
+  readonly text: string;
+}
+
 /** A call in a message, in OpenAI's form. */
 interface MessageCall {
   readonly id?: string;
@@ -11,20 +25,26 @@ interface MessageCall {
 }
 
 /**
- * Returns a conversation with calls of functions and their results (OpenAI's `tool_calls`, `tool`, `tool_call_id`) as a
- * chat template reads it: arguments as objects or as JSON text; results after their calls and in their order, with the
- * name of the function; several calls as several messages, and calls in the text, for templates that write none
- * otherwise. Other conversations are returned as they are.
- * @throws KvError naming the message that the template would leave out, a result without its call, a call without its
- * result that more than one answer follows, or arguments that are not a JSON object
+ * Returns a conversation in OpenAI's form as a chat template reads it: parts of a text as one; calls of functions and
+ * their results (`tool_calls`, `tool`, `tool_call_id`) with arguments as objects or as JSON text, results after their
+ * calls and in their order, with the name of the function; several calls as several messages, and calls in the text, for
+ * templates that write none otherwise. Other messages are returned as they are.
+ * @throws KvError naming the message that the template would leave out, a part that is no text, a call without a name, a
+ * result without its call, a call without its result that more than one answer follows, or arguments that are not a JSON
+ * object
  */
-export function templateMessages(template: ChatTemplate, messages: readonly ChatMessage[]): readonly ChatMessage[] {
-  if (!messages.some((message) => message.role === 'tool' || callsIn(message).length > 0)) return messages;
+export function templateMessages(
+  template: ChatTemplate,
+  conversation: readonly ConversationMessage[],
+): readonly ChatMessage[] {
+  const messages = conversation.map(inOneText);
+  const callsOf = messages.map(callsIn);
+  if (messages.every(({ role }, at) => role !== 'tool' && callsOf[at]?.length === 0)) return messages;
   const traits = traitsOf(template),
     made: ChatMessage[] = [];
   for (let at = 0; at < messages.length; at++) {
     const message = messages[at] as ChatMessage,
-      calls = callsIn(message);
+      calls = callsOf[at] as readonly MessageCall[];
     if (message.role === 'tool')
       throw new KvError(`messages[${at}].tool_call_id`, 'expected a call of this id in the answer before, got none');
     if (calls.length === 0) {
@@ -41,15 +61,48 @@ export function templateMessages(template: ChatTemplate, messages: readonly Chat
   return made;
 }
 
-const callsIn = ({ tool_calls: calls }: ChatMessage): readonly MessageCall[] =>
-  Array.isArray(calls) ? (calls as readonly MessageCall[]) : [];
+/** Returns a message whose content is one text. @throws KvError for a part that is none */
+function inOneText(message: ConversationMessage, at: number): ChatMessage {
+  const { content } = message;
+  if (typeof content === 'string') return message as ChatMessage;
+  const parts: unknown = content ?? [];
+  if (!Array.isArray(parts))
+    throw new KvError(`messages[${at}].content`, `expected a text or its parts, got ${shown(content)}`);
+  const texts = parts.map((part: unknown, i) => {
+    const { type, text } = Object(part) as Record<string, unknown>;
+    if (type === 'text' && typeof text === 'string') return text;
+    throw new KvError(
+      `messages[${at}].content[${i}]`,
+      `expected { type: 'text', text }, since models here read text alone, got ${shown(part)}`,
+    );
+  });
+  return { ...message, content: texts.join('') };
+}
+
+/** Returns a message's calls. @throws KvError for what is no list of calls with names */
+function callsIn({ tool_calls: calls }: ChatMessage, at: number): readonly MessageCall[] {
+  if (calls === undefined || calls === null) return [];
+  if (!Array.isArray(calls))
+    throw new KvError(`messages[${at}].tool_calls`, `expected a list of calls, got ${shown(calls)}`);
+  for (const [i, call] of calls.entries()) {
+    const { id, function: called } = Object(call) as Record<string, unknown>;
+    if ((id !== undefined && typeof id !== 'string') || typeof Object(called).name !== 'string')
+      throw new KvError(
+        `messages[${at}].tool_calls[${i}]`,
+        `expected { id, function: { name, arguments } }, got ${shown(call)}`,
+      );
+  }
+  return calls as readonly MessageCall[];
+}
+
+const shown = (value: unknown): string => JSON.stringify(value)?.slice(0, 60) ?? 'none';
 
 /** @throws KvError if the template writes no calls or no results */
 function expectWritten({ syntax, writesResults }: TemplateTraits, at: number): void {
   if (syntax === undefined)
     throw new KvError(
       `messages[${at}].tool_calls`,
-      'the chat template of this model writes no calls of functions that are known here; give a template that does by --chat-template',
+      'the chat template of this model writes no calls of functions that are known here; give one that does: chatTemplate of loadModel, --chat-template',
     );
   if (!writesResults)
     throw new KvError(
@@ -117,7 +170,7 @@ function inOrder(
     if (index < 0 || (answers[index] as ChatMessage[]).length > 0)
       throw new KvError(
         `messages[${at + 1 + i}].tool_call_id`,
-        `expected a call of the answer before that has no result yet, got ${JSON.stringify(id)?.slice(0, 60) ?? 'none'}`,
+        `expected a call of the answer before that has no result yet, got ${shown(id)}`,
       );
     (answers[index] as ChatMessage[]).push(result);
   }
@@ -128,5 +181,5 @@ function objectOf(given: unknown, where: string): Readonly<Record<string, unknow
   const value = typeof given === 'string' ? valueOfJson(given === '' ? '{}' : given) : given;
   if (typeof value === 'object' && value !== null && !Array.isArray(value))
     return value as Readonly<Record<string, unknown>>;
-  throw new KvError(where, `expected JSON of an object, got ${JSON.stringify(given)?.slice(0, 60)}`);
+  throw new KvError(where, `expected JSON of an object, got ${shown(given)}`);
 }
