@@ -172,6 +172,7 @@ describe('prompts are read', () => {
         one('mine/empty.txt', '\ufeff \n'),
         one('mine/list.json', '[]'),
         one('mine/log.jsonl', '{"message":"info"}\n{"message":"warn"}'),
+        one('mine/tsconfig.json', '{\n  // the newest\n  "strict": true,\n}'),
       ],
       left: string[] = [],
       onLeftOut = (name: string, why: string) => left.push(`${name}: ${why}`);
@@ -182,6 +183,7 @@ describe('prompts are read', () => {
       'mine/empty.txt: it is empty',
       'mine/list.json: it holds no prompts',
       'mine/log.jsonl: it holds no prompts',
+      'mine/tsconfig.json: it is no JSON',
     ]);
     expect(() => readPrompts(none, plain)).toThrow('mine: expected a folder with prompts, got none in its files');
     for (const row of ['{"prompt":3}', '{"promt":"x"}', '{"prompt":'])
@@ -189,6 +191,10 @@ describe('prompts are read', () => {
         'mine/bad.jsonl, line 2',
       );
     expect(() => readPrompts([one('mine/bad.jsonl', '{"promt":"x"}')], plain)).toThrow("did you mean 'prompt'?");
+    const spread = one('mine/one.json', JSON.stringify({ prompt: 'One two' }, null, 2));
+    for (const given of [spread, { name: 'one.json', text: spread.text }])
+      expect(readPrompts([given], plain).map(({ ids }) => text(ids))).toEqual(['One two']);
+    expect(() => readPrompts([{ name: 'a.json', text: '{\n// no' }], plain)).toThrow('a.json, line 1');
   });
   it('from conversations with calls, whose error names no option that is not there', () => {
     const call = { id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } },

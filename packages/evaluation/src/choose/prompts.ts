@@ -83,7 +83,8 @@ export function readPrompts(
     // copies of a text under other names are one document
     const first = firsts.get(file.text) ?? file.name;
     firsts.set(file.text, first);
-    for (const prompt of isJson(file) ? rowPrompts(file, model, ask) : textPrompts(file, model, textTokens, first)) {
+    const { rows } = file;
+    for (const prompt of rows ? rowPrompts(rows, model, ask) : textPrompts(file, model, textTokens, first)) {
       if (prompts.push(prompt) > MOST)
         throw new KvError(file.name, `expected at most ${MOST} prompts in all, got more: give a part of them`);
     }
@@ -93,12 +94,19 @@ export function readPrompts(
 
 const isJson = ({ name }: PromptFile): boolean => /\.(json|jsonl|ndjson)$/i.test(name);
 
+/** A file whose rows, if it is JSON, are read. */
+interface ReadFile extends PromptFile {
+  readonly rows?: Rows;
+}
+type Rows = ReturnType<typeof rowsIn>;
+
 /** Leaves out files of folders that hold no prompts. @throws KvError for a folder of which no file is left */
-function withPrompts(files: readonly PromptFile[], onLeftOut: ReadPromptsOptions['onLeftOut']): readonly PromptFile[] {
-  const left = files.filter((file) => {
-    const why = file.folder === undefined ? undefined : whyNone(file);
-    if (why !== undefined) onLeftOut?.(file.name, why);
-    return why === undefined;
+function withPrompts(files: readonly PromptFile[], onLeftOut: ReadPromptsOptions['onLeftOut']): readonly ReadFile[] {
+  const left = files.flatMap((file) => {
+    const read = withRows(file);
+    if (typeof read !== 'string') return [read];
+    onLeftOut?.(file.name, read);
+    return [];
   });
   for (const { folder } of files)
     if (folder !== undefined && !left.some((file) => file.folder === folder))
@@ -106,23 +114,26 @@ function withPrompts(files: readonly PromptFile[], onLeftOut: ReadPromptsOptions
   return left;
 }
 
-/** Says why a file holds no prompts; undefined where it does, or where its rows have an error to tell. */
-function whyNone(file: PromptFile): string | undefined {
-  if (file.text.trim() === '') return 'it is empty';
-  if (!isJson(file)) return undefined;
-  const bytes = new TextEncoder().encode(file.text.trim()),
-    rows =
-      resultOf(() => [parseJson(bytes, file.name)].flat()) ??
-      resultOf(() => rowsIn(bytes, file.name, 'prompts').map(([, row]) => row));
-  return rows?.some(isPromptRow) === false ? 'it holds no prompts' : undefined;
-}
-
-function resultOf<T>(read: () => T): T | undefined {
+/** Returns a file with its rows, or why one of a folder holds no prompts. @throws KvError for lines that are no JSON */
+function withRows(file: PromptFile): ReadFile | string {
+  const { name, text, folder } = file;
+  if (folder !== undefined && text.trim() === '') return 'it is empty';
+  if (!isJson(file)) return file;
+  const bytes = new TextEncoder().encode(text);
+  let rows: Rows;
   try {
-    return read();
-  } catch {
-    return undefined;
+    rows = rowsIn(bytes, name, 'prompts');
+  } catch (cause) {
+    // a .json file may be one object over several lines
+    if (!/\.json$/i.test(name)) throw cause;
+    try {
+      rows = [[name, parseJson(bytes, name)]];
+    } catch {
+      if (folder === undefined) throw cause;
+      return 'it is no JSON';
+    }
   }
+  return folder === undefined || rows.some(([, row]) => isPromptRow(row)) ? { ...file, rows } : 'it holds no prompts';
 }
 
 /** @param document the file's name, or that of the first file with the same text */
@@ -145,10 +156,9 @@ function* textPrompts(
   }
 }
 
-function* rowPrompts(file: PromptFile, model: PromptModel, ask: 'after' | 'inside'): Generator<ChoicePrompt> {
-  let row = 0;
-  for (const [origin, value] of rowsIn(new TextEncoder().encode(file.text), file.name, 'prompts')) {
-    const published = publishedProblems(value, row++);
+function* rowPrompts(rows: Rows, model: PromptModel, ask: 'after' | 'inside'): Generator<ChoicePrompt> {
+  for (const [row, [origin, value]] of rows.entries()) {
+    const published = publishedProblems(value, row);
     if (published)
       for (const { context, question, answers, grader, maxNewTokens, stop, classes } of published)
         yield encoded(
