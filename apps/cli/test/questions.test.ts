@@ -180,6 +180,47 @@ describe('kv run --document', () => {
       ).code,
     ).toBe(0);
   });
+  it('a document and its question are one turn of a model with a chat template, as a prompt is', async () => {
+    const chats = writeTinyModel(join(cwd, 'chats'));
+    writeFileSync(
+      join(chats, 'chat_template.jinja'),
+      '[system] Be brief.{% for m in messages %}[{{ m.role }}] {{ m.content | trim }}{% endfor %}{{ mood }}[assistant] ',
+    );
+    const ask = async (...args: string[]): Promise<Answers> => {
+      const ran = await kv(['run', '--model', chats, ...args, '--max-new-tokens', '6', '--json'], { cwd });
+      expect(ran.code, ran.stderr).toBe(0);
+      return JSON.parse(ran.stdout) as Answers;
+    };
+    const about = ['--document', 'story.txt'],
+      mood = ['--chat-template-kwargs', '{"mood":"!"}'];
+    for (const how of [[], ['--chat'], ['--raw'], mood]) {
+      const asked = await ask(...about, '--question', '\nWho? ', '--question', ' When?', ...how);
+      for (const { question, tokens } of asked.answers) {
+        const prompt = how[0] === '--raw' ? DOCUMENT + question : `${DOCUMENT}${question}`.trim();
+        const whole = (await ask('--prompt', prompt, ...how)) as unknown as { tokens: number[] };
+        expect(tokens, question + how.join()).toEqual(whole.tokens);
+      }
+    }
+    // a saved cache says by its text whether a question goes on in a turn
+    const who = ['--question', ' Who?'];
+    for (const how of [[], ['--raw']]) {
+      const { answers } = await ask(...about, ...who, ...how, '--save-cache', 'turn.kv');
+      expect((await ask('--load-cache', 'turn.kv', ...who)).answers).toEqual(answers);
+      const { code, stderr } = await kv(
+        ['run', '--model', chats, '--load-cache', 'turn.kv', ...who, '--max-new-tokens', '1', '--chat'],
+        { cwd },
+      );
+      expect([code, how.length === 0 ? '' : stderr.trim()]).toEqual(
+        how.length === 0 ? [0, ''] : [2, '--chat: expected a document that was read as a turn, got turn.kv'],
+      );
+    }
+    const { stderr } = await run(...about, ...who, '--chat');
+    expect(stderr).toMatch(/^--chat: expected a model with a chat template, got /);
+    writeFileSync(join(chats, 'chat_template.jinja'), '{% for m in messages %}{{ m.content | upper }}{% endfor %}');
+    expect((await kv(['run', '--model', chats, ...about, ...who], { cwd })).stderr).toMatch(
+      /^--question: expected a chat template that writes the question as it stands, got that of .*: --raw asks without it/,
+    );
+  });
   it('refuses a file that is cut, of another model, or no cache', async () => {
     await run('--document', 'story.txt', '--save-cache', 'cut.safetensors', ...KEEP);
     writeFileSync(join(cwd, 'cut.safetensors'), readFileSync(join(cwd, 'cut.safetensors')).subarray(0, -1));

@@ -1,6 +1,8 @@
 export { chatIds, renderedAfter, renderedIds } from './chat/chat-ids.ts';
 export { promptRoles, roleRanges, type PromptRole } from './chat/role-ranges.ts';
 export type { ChatMessage, ChatOptions, ChatTemplate, RenderedChat } from './chat/chat-template.ts';
+export { cutTurn } from './chat/cut-turn.ts';
+export type { CutTurn } from './chat/cut-turn.ts';
 export { expectRead, misreadVariables, readVariables, unreadVariables } from './chat/template-variables.ts';
 export type { TemplateVariables } from './chat/template-variables.ts';
 export type { AnswerStructure, AnswerTag } from './chat/tools/structure.ts';

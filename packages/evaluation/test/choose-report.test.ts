@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { runInNewContext } from 'node:vm';
-import { loadModel } from '@kv/models';
+import { cutTurn, loadModel, renderedIds } from '@kv/models';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Choice, ChoiceRow } from '../src/choose/choice.ts';
@@ -108,7 +108,7 @@ test('bytes are given with the form that they were counted in', () => {
     useLines({ ...usable({ policy: 'streaming', budget }, question), form: 'q8' }, 'm').map(({ line }) => line);
   expect(at('64MiB', 'inside')[0]).toMatch(/ --budget 64MiB --cache q8$/);
   expect(at('64MiB', 'inside')[1]).toContain("loadModel('m', { cache: 'q8' })");
-  expect(at('25% of f16', 'after')[0]).toMatch(/ --budget '25% of f16' --cache q8$/);
+  expect(at('25% of f16', 'after')[0]).toMatch(/ --budget '25% of f16' --cache q8 --raw$/);
   expect(at('25% of f16', 'after')[2]).toContain("loadModel('m', { cache: 'q8' })");
   for (const line of [...at('25%', 'inside'), ...at(64, 'after')].filter((each) => each?.startsWith('kv ')))
     expect(line).not.toContain('cache');
@@ -125,10 +125,10 @@ test('bytes are slots to engines that count no bytes, and what they cannot run i
   expect(none).toMatchObject({ where: 'node-llama-cpp', why: expect.stringContaining('attention') });
 });
 
-test('where questions came later, the lines read the context first, or say that they do not', async () => {
+test('where questions came later, the lines read the context first', async () => {
   const lines = useLines(usable({ policy: 'snapkv' }, 'after'), 'm'),
     at = (where: string): (typeof lines)[number] | undefined => lines.find((one) => one.where === where);
-  expect(at('kv run')?.line).toMatch(/ --document \S+ --question .* --policy snapkv --budget 25%$/);
+  expect(at('kv run')?.line).toMatch(/ --document \S+ --question .* --policy snapkv --budget 25% --raw$/);
   const calls: unknown[] = [];
   class Sequence {
     prefill = (...args: unknown[]): unknown => calls.push('prefill', ...args);
@@ -143,23 +143,20 @@ test('where questions came later, the lines read the context first, or say that 
   expect([at('kv run')?.note, at('Sequence')?.note]).toEqual([undefined, undefined]);
 });
 
-test('where prompts were turns of a chat, the lines read them as turns too, or say that they do not', async () => {
+test('where prompts were turns of a chat, the lines read them as turns too', async () => {
   const choice = usable({ policy: 'taFast' }, 'after'),
     lines = useLines({ ...choice, prompts: { ...choice.prompts, template: true } }, 'm'),
     at = (where: string): (typeof lines)[number] | undefined => lines.find((one) => one.where === where),
-    model = await loadModel('embedded'),
+    model = await loadModel('embedded', { chatTemplate: '<user>{{ messages[0].content }}<bot>' }),
     read: string[] = [];
-  expect(at('kv run')).toMatchObject({ why: expect.stringContaining('chat template') });
+  expect(at('kv run')?.line).toMatch(/ --document \S+ --question .* --policy taFast --budget 25%$/);
   class Sequence {
     prefill = (ids: readonly number[]): unknown => read.push(model.tokenizer.decode(ids));
     append = this.prefill;
   }
   await runInNewContext(`(async () => { ${at('Sequence')?.line} })()`, {
-    ...{ context: 'A long text. ', question: 'Who?', Sequence, decode: () => [] },
-    loadModel: async () => ({
-      tokenizer: model.tokenizer,
-      chatTemplate: () => ({ render: ([{ content }]: { content: string }[]) => ({ text: `<user>${content}<bot>` }) }),
-    }),
+    ...{ context: 'A long text. ', question: 'Who?', Sequence, decode: () => [], cutTurn, renderedIds },
+    loadModel: async () => model,
   });
   expect(read).toEqual(['<user>A long text. ', 'Who?<bot>']);
   model.destroy();

@@ -37,13 +37,13 @@ export const RUN = {
   ),
   promptIds: maybe(text('', 'a file', 'A file with token ids: a JSON array, or numbers between white space.')),
   chat: on(
-    "The prompt is a person's turn in the words of the model's chat template, which must be there (the default for a text where it is).",
+    "The prompt, or the document with its question, is a person's turn in the words of the model's chat template, which must be there (the default for a text where it is).",
   ),
-  raw: on('The prompt as it stands, without a chat template.'),
+  raw: on('The prompt, or the document and its question, as they stand, without a chat template.'),
   chatTemplate: chatTemplateOption,
   chatTemplateKwargs: GENERATE.chatTemplateKwargs,
   document: maybe(text('', 'a file', 'A text that is read and compacted once, for every --question.')),
-  question: texts('What follows the document, as it stands.'),
+  question: texts('What follows the document, in the same turn.'),
   saveCache: maybe(text('', 'a file', "Write the document's compacted cache.")),
   loadCache: maybe(
     text(
@@ -142,12 +142,13 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
     stop,
   } = options;
   const over = documentGiven(options),
+    turn = options.chat ?? (options.raw ? false : undefined),
     read = over
       ? undefined
       : promptReader(
           {
             ...options,
-            turn: options.chat ?? (options.raw ? false : undefined),
+            turn,
             from: PROMPT,
             evictsInBlocks: block !== undefined && options.budget !== undefined,
           },
@@ -181,6 +182,7 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
         model,
         {
           ...{ decoding, ...keeping, cache: options.cache, document, loadCache, saveCache, questions },
+          ...{ turn, chatTemplateKwargs: options.chatTemplateKwargs },
           named: command.getOptionValueSource('policy') === 'cli',
           json: options.json,
           why: (ids) => options.why?.map((asked) => explained(asked, ids)).join('') ?? '',
@@ -286,9 +288,6 @@ function documentGiven({
   prompt,
   promptFile,
   promptIds,
-  chat,
-  raw,
-  chatTemplateKwargs,
   logits,
   certify,
   decodePolicy,
@@ -299,8 +298,6 @@ function documentGiven({
   if (!over && (question || saveCache !== undefined))
     throw new KvError(question ? '--question' : '--save-cache', 'expected --document or --load-cache too, got neither');
   if (!over) return false;
-  if (chat || raw) throw new KvError(chat ? '--chat' : '--raw', 'expected a prompt, got a document');
-  if (chatTemplateKwargs) throw new KvError('--chat-template-kwargs', 'expected a prompt, got a document');
   if ([document, loadCache, prompt, promptFile, promptIds].filter((given) => given !== undefined).length > 1)
     throw new KvError('prompt', `expected exactly one of ${PROMPT}`);
   if (!question && saveCache === undefined)

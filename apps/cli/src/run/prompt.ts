@@ -1,10 +1,11 @@
 import { addAbortSignal } from 'node:stream';
 import type { Readable } from 'node:stream';
 import { KvError } from '@kv/core';
+import { notJson } from '@kv/checkpoints';
 import { chatIds, type Model } from '@kv/models';
-import { notJson, type TemplateVariables } from '@kv/checkpoints';
 import type { Terminal } from '../terminal.ts';
 import { readText } from './questions.ts';
+import { turnTemplate, type TurnOptions } from './turns.ts';
 
 /** Flags that give a prompt. */
 interface PromptFlags {
@@ -12,13 +13,7 @@ interface PromptFlags {
   readonly promptFile?: string | undefined;
   readonly promptIds?: string | undefined;
 }
-interface PromptOptions extends PromptFlags {
-  /**
-   * Whether to put the text into the model's chat template as a turn: always, never, or, by default, if there is one.
-   */
-  readonly turn?: boolean | undefined;
-  /** Values of the chat template's variables. */
-  readonly chatTemplateKwargs?: TemplateVariables | undefined;
+interface PromptOptions extends PromptFlags, TurnOptions {
   /** Whether the prompt may exceed the model's context. */
   readonly evictsInBlocks: boolean;
   /** The command's sources of a prompt, as errors name them. */
@@ -88,7 +83,8 @@ export function promptReader(
 ): (model: Model) => readonly number[] {
   if ([prompt, promptFile, promptIds].filter((given) => given !== undefined).length !== 1)
     throw new KvError('prompt', `expected exactly one of ${from}`);
-  if (turn && promptIds !== undefined) throw new KvError('--chat', 'expected a prompt of text, got --prompt-ids');
+  if (promptIds !== undefined && (turn || variables))
+    throw new KvError(turn ? '--chat' : '--chat-template-kwargs', 'expected a prompt of text, got --prompt-ids');
   // one of the three is given, see above
   const text =
     prompt ?? (promptFile === undefined ? readText(promptIds!, cwd) : withoutLastNewline(readText(promptFile, cwd)));
@@ -99,13 +95,11 @@ export function promptReader(
         config: { maxPositions, vocab },
         tokenizer,
       } = model,
-      asked = given === undefined && (turn ?? model.chatTemplate?.() !== undefined),
-      ids = given ?? (asked ? asTurn(text, model, variables) : tokenizer.encode(text).ids);
-    if (variables && !asked)
-      throw new KvError(
-        '--chat-template-kwargs',
-        `expected a turn of a model with a chat template, got ${given ? '--prompt-ids' : turn === false ? '--raw' : name}`,
-      );
+      ids =
+        given ??
+        (turnTemplate(model, { turn, chatTemplateKwargs: variables })
+          ? chatIds(model, [{ role: 'user', content: text }], { variables })
+          : tokenizer.encode(text).ids);
     const wrong = ids.find((id) => id >= vocab);
     if (wrong !== undefined)
       throw new KvError('--prompt-ids', `expected ids below ${vocab}, the vocabulary of ${name}, got ${wrong}`);
@@ -114,11 +108,6 @@ export function promptReader(
       throw new KvError('prompt', `expected at most ${maxPositions} tokens, the context of ${name}, got ${ids.length}`);
     return ids;
   };
-}
-
-function asTurn(text: string, model: Model, variables: TemplateVariables | undefined): readonly number[] {
-  if (!model.chatTemplate?.()) throw new KvError('--chat', `expected a model with a chat template, got ${model.name}`);
-  return chatIds(model, [{ role: 'user', content: text }], { variables });
 }
 
 function parseIds(text: string, file: string): readonly number[] {

@@ -5,16 +5,17 @@ import { budgetText, compile, expectBudget, isShare } from '@kv/core/engine';
 import type { Policy } from '@kv/core';
 import { protectedSpans, report } from '@kv/engine';
 import { decode, loadCache as load, Sequence } from '@kv/models';
-import type { Budget, CacheForm, DecodeOptions, Model, ProtectedPart } from '@kv/models';
+import type { Budget, CacheForm, ChatTemplate, DecodeOptions, Model, ProtectedPart } from '@kv/models';
 import { engineText } from '../cache-text.ts';
 import { plain } from '../plain.ts';
 import { notSaved, policyOfCache } from '../policy/resolve-policy.ts';
 import { keptLine, type KeptReport } from './kept-line.ts';
 import { notesText } from './notes.ts';
+import { documentIds, isOpenTurn, questionIds, turnTemplate, type TurnOptions } from './turns.ts';
 import { saveCacheFile } from '../save-cache.ts';
 import { shownOn, type Terminal } from '../terminal.ts';
 
-interface QuestionOptions {
+interface QuestionOptions extends TurnOptions {
   readonly document?: string | undefined;
   readonly loadCache?: string | undefined;
   readonly saveCache?: string | undefined;
@@ -39,7 +40,7 @@ export async function answerQuestions(
   { stdout, stderr, signal, cwd }: Terminal,
 ): Promise<void> {
   const { questions, json, saveCache, decoding } = options,
-    { base, by, limit, note } = await documentCache(model, options, cwd, signal);
+    { base, by, limit, note, template } = await documentCache(model, options, cwd, signal);
   try {
     if (options.loadCache !== undefined) stderr.write(engineText(model, base.memory.cache.form));
     stderr.write(notesText([...base.stats.notes, ...(note === undefined ? [] : [note])]));
@@ -50,7 +51,7 @@ export async function answerQuestions(
       if (!json && questions.length > 1) stdout.write(`${answers.length > 0 ? '\n' : ''}${plain(question.trim())}\n`);
       const answer = await answerOver(
         base,
-        question,
+        questionIds(model, template, question, options.chatTemplateKwargs),
         { ...decoding, signal },
         json ? () => {} : (text) => stdout.write(shownOn(stdout, text)),
       );
@@ -89,7 +90,7 @@ function heldBy(base: Sequence, policy: string): KeptReport {
 
 async function answerOver(
   base: Sequence,
-  question: string,
+  question: readonly number[],
   decoding: DecodeOptions,
   write: (text: string) => void,
 ): Promise<{ text: string; tokens: number[] }> {
@@ -97,7 +98,7 @@ async function answerOver(
     tokens: number[] = [];
   let said = '';
   try {
-    await sequence.append(base.model.tokenizer.encode(question, { special: false }).ids);
+    await sequence.append(question);
     for await (const { token, text } of decode(sequence, decoding)) {
       if (token !== undefined) tokens.push(token);
       said += text;
@@ -112,6 +113,8 @@ async function answerOver(
 /** The cache of a document. */
 interface DocumentCache {
   readonly base: Sequence;
+  /** The template of the turn that the document began. */
+  readonly template?: ChatTemplate | undefined;
   /** Label of the policy that compacted it. */
   readonly by: string;
   /** The budget that it was compacted to. */
@@ -128,14 +131,18 @@ async function documentCache(
 ): Promise<DocumentCache> {
   const { document, loadCache: file, policy, budget, protect = [], block } = options;
   if (file !== undefined) return loadedCache(model, file, options, cwd);
-  const sequence = new Sequence(model);
-  try {
+  const template = turnTemplate(model, options),
     // without a saved cache there is a document, see documentGiven
-    const { tokenizer } = model,
-      { ids } = tokenizer.encode(readText(document!, cwd));
+    ids = documentIds(model, template, readText(document!, cwd), options.chatTemplateKwargs),
+    { tokenizer } = model,
+    sequence = new Sequence(model);
+  try {
     if (compile(policy).evicts) sequence.protect(protectedSpans(protect, { ids, tokenizer }));
     await sequence.prefill(ids, { policy, budget, block, signal });
-    return { base: sequence, by: sequence.active.policy.label, limit: compile(policy).evicts ? budget : undefined };
+    return {
+      ...{ base: sequence, template, by: sequence.active.policy.label },
+      limit: compile(policy).evicts ? budget : undefined,
+    };
   } catch (error) {
     sequence.destroy();
     throw error;
@@ -149,7 +156,7 @@ async function documentCache(
 async function loadedCache(
   model: Model,
   file: string,
-  { named, policy, budget, protect = [], cache }: QuestionOptions,
+  { named, policy, budget, protect = [], cache, turn, chatTemplateKwargs }: QuestionOptions,
   cwd: string,
 ): Promise<DocumentCache> {
   const again = named || budget !== undefined;
@@ -168,18 +175,26 @@ async function loadedCache(
     throw named ? notSaved(cause, file, policy, 'the document') : cause;
   });
   try {
-    const { evicts, label } = compile(found),
+    const own = model.chatTemplate?.(),
+      open = own !== undefined && isOpenTurn(model, own, base.progress.text.ids);
+    if ((turn || chatTemplateKwargs) && !open)
+      throw new KvError(
+        turn ? '--chat' : '--chat-template-kwargs',
+        `expected a document that was read as a turn, got ${file}`,
+      );
+    const template = turnTemplate(model, { turn: turn ?? (open ? undefined : false), chatTemplateKwargs }),
+      { evicts, label } = compile(found),
       { budget: had } = base.active,
       limit = budget ?? (had?.bytes === undefined ? (had?.share ?? had?.slots) : { bytes: had.bytes });
     if (!evicts)
       return {
-        ...{ base, by },
+        ...{ base, by, template },
         ...(named && by !== '' && { note: `'${label || 'full'}' evicts nothing: the cache stays as '${by}' left it` }),
       };
     expectBudget(compile(found), limit, { at: '--budget' });
     base.protect(protectedSpans(protect, { ids: base.progress.text.ids, tokenizer: model.tokenizer }));
     if (limit !== undefined) await base.evict(found, limit);
-    return { base, by: label, limit };
+    return { base, by: label, limit, template };
   } catch (error) {
     base.destroy();
     throw error;

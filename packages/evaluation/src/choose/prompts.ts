@@ -1,5 +1,5 @@
-import { parseJson, renderedIds, templateMessages } from '@kv/checkpoints';
-import type { ChatTemplate, RenderedChat } from '@kv/checkpoints';
+import { cutTurn, parseJson, renderedIds, templateMessages } from '@kv/checkpoints';
+import type { CutTurn, RenderedChat } from '@kv/checkpoints';
 import { KvError } from '@kv/core';
 import type { Model } from '@kv/models';
 import type { GraderName } from '@kv/tasks';
@@ -191,7 +191,7 @@ function conversation(row: unknown, origin: string, model: PromptModel): ChoiceP
       }
     }),
     rendered = inPlace(origin, () => template.render(written, { ...(tools && { tools }) }));
-  return { ...rest, template: true, ...readingOf(model, rendered, undefined, rest.answers) };
+  return { ...rest, template: true, ...readingOf(model, { context: rendered }, rest.answers) };
 }
 
 /** Encodes a prompt. A question after the event is encoded apart, as it is then read. */
@@ -202,12 +202,16 @@ function encoded(
 ): ChoicePrompt {
   const { origin, answers } = rest,
     template = turn ? model.chatTemplate?.() : undefined,
-    after = ask === 'after' && context.trim() !== '' && question.trim() !== '';
+    after = ask === 'after' && context.trim() !== '' && question.trim() !== '',
+    inTurn = (content: string): RenderedChat =>
+      template ? inPlace(origin, () => template.render([{ role: 'user', content }])) : plainText(content);
   if ((context + question).trim() === '') throw new KvError(origin, 'expected a prompt with text, got an empty one');
-  const content = context + question,
-    whole = template ? inPlace(origin, () => asTurn(template, content)) : plainText(content),
-    at = after ? questionAt(whole, content, question) : undefined;
-  if (at === -1)
+  const read = !after
+    ? { context: inTurn(context + question) }
+    : template
+      ? inPlace(origin, () => cutTurn(template, context, question))
+      : { context: plainText(context), question: plainText(question) };
+  if (read === undefined)
     throw new KvError(
       origin,
       `expected a chat template that writes the question as it stands, got that of ${model.name}: read the question inside the prompt (--question inside, ask: 'inside')`,
@@ -215,62 +219,30 @@ function encoded(
   return {
     ...rest,
     ...(template && { template: true as const }),
-    ...readingOf(model, whole, at, answers, template === undefined),
+    ...readingOf(model, read, answers, template === undefined),
   };
 }
 
 const plainText = (all: string): RenderedChat => ({ text: all, untrusted: [[0, all.length]] });
 
 /**
- * Returns where the question begins in a text: it is the end of the content, which a template may trim; in one that
- * changes the content otherwise, the last text of the conversation that reads as the question; -1 for none.
- */
-function questionAt({ text: all, untrusted }: RenderedChat, content: string, question: string): number {
-  const ways = [
-    [content, question],
-    [content.trim(), question.trimEnd()],
-    [question.trim(), question.trim()],
-  ] as const;
-  for (const [what, end] of ways)
-    for (const [from, to] of untrusted.toReversed()) {
-      // what the template itself says may read as the question does
-      const at = all.slice(from, to).lastIndexOf(what);
-      if (at >= 0) return from + at + what.length - end.length;
-    }
-  return -1;
-}
-
-/** Renders a text as a user's turn. */
-const asTurn = (template: ChatTemplate, content: string): RenderedChat => template.render([{ role: 'user', content }]);
-
-/**
- * Returns the ids of a text, cut at a place, and where the answer's tokens are in its first part.
+ * Returns the ids of a text and of what is asked after it, and where the answer's tokens are in the text.
  * @param special whether the tokenizer adds its own tokens at the start
  */
 function readingOf(
   { tokenizer }: PromptModel,
-  whole: RenderedChat,
-  at: number | undefined,
+  { context, question }: Pick<CutTurn, 'context'> & Partial<CutTurn>,
   answers: readonly string[] | undefined,
   special = false,
 ): Pick<ChoicePrompt, 'ids' | 'question' | 'answerAt'> {
-  const read = at === undefined ? whole : part(whole, 0, at),
-    { ids, offsets } = tokenizer.encode(read.text, { special, untrusted: read.untrusted }),
-    question = at === undefined ? undefined : part(whole, at, whole.text.length),
-    answerAt = answers && answerTokens({ context: read.text, question: question?.text ?? '', answers }, offsets);
+  const { ids, offsets } = tokenizer.encode(context.text, { special, untrusted: context.untrusted }),
+    answerAt = answers && answerTokens({ context: context.text, question: question?.text ?? '', answers }, offsets);
   return {
     ids,
     ...(question && { question: renderedIds(tokenizer, question) }),
     ...(answerAt && answerAt.length > 0 && { answerAt }),
   };
 }
-
-const part = ({ text: all, untrusted }: RenderedChat, from: number, to: number): RenderedChat => ({
-  text: all.slice(from, to),
-  untrusted: untrusted
-    .map(([start, end]) => [Math.max(start, from) - from, Math.min(end, to) - from] as const)
-    .filter(([start, end]) => end > start),
-});
 
 /** Adds to a template's error where the conversation stands. */
 function inPlace<T>(origin: string, render: () => T): T {

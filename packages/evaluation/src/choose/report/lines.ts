@@ -30,21 +30,16 @@ const code = (value: string | number): string =>
 const LATER =
   'It drops slots once the whole prompt has been read, its question included; the loss above is of questions asked later. kv choose --question inside measures this.';
 
-/** Why a document is not read by `kv run` where prompts were measured as turns of a chat. */
-const UNTURNED =
-  "it reads a document without the model's chat template, within which the loss above was measured, and a chat model may then answer nothing";
-
-/** Returns the line that reads a context under a policy, and asks about it later; as turns of a chat if they are. */
+/** Returns the line that reads a context under a policy, and asks about it later; as a turn of a chat if prompts were. */
 function sequenceLine(load: string, given: string, template: boolean): string {
   const [turn, context, question] = template
-      ? [
-          "const turn = model.chatTemplate().render([{ role: 'user', content: context + question }]).text, at = turn.lastIndexOf(question); ",
-          'turn.slice(0, at), { special: false }',
-          'turn.slice(at)',
-        ]
-      : ['', 'context', 'question'],
-    ids = (text: string): string => `model.tokenizer.encode(${text}).ids`;
-  return `const model = await ${load}, sequence = new Sequence(model); ${turn}await sequence.prefill(${ids(context)}, { ${given} }); await sequence.append(${ids(`${question}, { special: false }`)}); for await (const { text } of decode(sequence)) process.stdout.write(text)`;
+    ? [
+        ', turn = cutTurn(model.chatTemplate(), context, question)',
+        'renderedIds(model.tokenizer, turn.context)',
+        'renderedIds(model.tokenizer, turn.question)',
+      ]
+    : ['', 'model.tokenizer.encode(context).ids', 'model.tokenizer.encode(question, { special: false }).ids'];
+  return `const model = await ${load}, sequence = new Sequence(model)${turn}; await sequence.prefill(${context}, { ${given} }); await sequence.append(${question}); for await (const { text } of decode(sequence)) process.stdout.write(text)`;
 }
 
 /**
@@ -86,11 +81,7 @@ export function useLines(
       ? [
           {
             where: 'kv run',
-            ...(template
-              ? { why: UNTURNED }
-              : {
-                  line: `kv run --model ${shellWord(model)} --document context.txt --question 'Your question' ${flags}`,
-                }),
+            line: `kv run --model ${shellWord(model)} --document context.txt --question 'Your question' ${flags}${template ? '' : ' --raw'}`,
           },
         ]
       : []),
