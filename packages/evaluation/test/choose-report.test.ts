@@ -125,6 +125,15 @@ test('bytes are slots to engines that count no bytes, and what they cannot run i
   expect(none).toMatchObject({ where: 'node-llama-cpp', why: expect.stringContaining('attention') });
 });
 
+test('where some questions came later, the sentence says both, and the lines read the context first', () => {
+  const both = choiceOf({ rows: [row('knorm')] });
+  const choice: Choice = { ...both, prompts: { ...both.prompts, question: 'both' } };
+  expect(choiceSentences(choice).join(' ')).toContain(
+    'before the question where a prompt has one apart, else with any',
+  );
+  expect(useLines(choice, 'm').map(({ where }) => where)).toContain('kv run');
+});
+
 test('where questions came later, the lines read the context first', async () => {
   const lines = useLines(usable({ policy: 'snapkv' }, 'after'), 'm'),
     at = (where: string): (typeof lines)[number] | undefined => lines.find((one) => one.where === where);

@@ -391,6 +391,20 @@ describe('a choice with a model', () => {
       };
     expect((await asked(prompts, options)).done).toBe(false);
   });
+  it('says whether questions came before the event, after it, or both', async () => {
+    const of = async (apart: number): Promise<unknown> => {
+      const prompts = Array.from(
+        { length: 4 },
+        (_, i): ChoicePrompt => ({
+          ...{ document: `d${i}`, ids: book.slice(60 * i, 60 * i + 60), origin: `line ${i}` },
+          ...(i < apart && { question: book.slice(300, 305) }),
+        }),
+      );
+      return (await asked(prompts, { candidates: [candidate('streaming', 0.2)], goal: budget, answerTokens: 2 }))
+        .prompts.question;
+    };
+    expect([await of(0), await of(2), await of(4)]).toEqual(['inside', 'both', 'after']);
+  });
   it('prefers what keeps the answers, grades them, and says which candidates cannot run', async () => {
     const prompts = Array.from(
         { length: 6 },

@@ -58,8 +58,8 @@ export interface Choice {
     /** Mean length of what is read before the event. */
     readonly tokens: number;
     readonly answers: boolean;
-    /** Whether questions are read before the event or asked after it. */
-    readonly question: 'inside' | 'after';
+    /** Whether questions are read before the event or asked after it; both, where some prompts have one apart. */
+    readonly question: 'inside' | 'after' | 'both';
     /** Whether prompts were put into the model's chat template. */
     readonly template: boolean;
   };
@@ -222,7 +222,8 @@ export function choiceOf(
     // for a loss, what one budget of a policy shows rules out others, which are never asked
     tried = new Set('lose' in goal ? rows.filter(({ prompts: n }) => n > 0).map(({ policy }) => policy) : []),
     right = known.flatMap((one) => (one.right === undefined ? [] : [one.right]));
-  const told = split.confirming.filter((prompt) => anything && results.outcomes[first.candidate][prompt]),
+  const asked = prompts.filter(({ question }) => question !== undefined).length,
+    told = split.confirming.filter((prompt) => anything && results.outcomes[first.candidate][prompt]),
     confirmedRows = standings.flatMap(({ candidate }, row) =>
       told.length > 0 && told.every((prompt) => results.outcomes[candidate][prompt]) ? [row] : [],
     );
@@ -234,7 +235,7 @@ export function choiceOf(
       documents: new Set(prompts.map(({ document }) => document)).size,
       tokens: mean(prompts.map(({ ids }) => ids.length)),
       answers: prompts.every(({ answers }) => answers !== undefined),
-      question: prompts.some(({ question }) => question !== undefined) ? 'after' : 'inside',
+      question: asked === 0 ? 'inside' : asked === prompts.length ? 'after' : 'both',
       template: prompts.some(({ template }) => template === true),
     },
     full: {

@@ -57,7 +57,7 @@ export function useLines(
   if (row === undefined || losesMost(choice, row)) return [];
   const { policy, budget, share } = row,
     { tokens, question, template } = choice.prompts,
-    after = question === 'after',
+    after = question !== 'inside',
     compiled = compile(policyOf(policy)),
     called = `policy: ${code(policy)}`,
     isSlots = typeof budget === 'number' || /^[\d.]+%$/.test(budget),

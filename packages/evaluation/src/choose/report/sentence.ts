@@ -102,10 +102,12 @@ function cost({ full, form }: Choice, { bytes, ms }: ChoiceRow): string {
   return `Once slots are dropped, the cache holds ${bytesText(bytes)} of ${bytesText(full.bytes)} (${percent(bytes / full.bytes)})${form === undefined ? '' : ` in ${form}`}; until then it may hold all that was read${time}.`;
 }
 
-const event = ({ prompts }: Choice): string =>
-  prompts.question === 'after'
-    ? 'Slots are dropped once the text has been read, before the question about it is asked.'
-    : 'Slots are dropped once the whole prompt has been read, with any question in it.';
+const event = ({ prompts }: Choice): string => EVENTS[prompts.question];
+const EVENTS: Readonly<Record<Choice['prompts']['question'], string>> = {
+  after: 'Slots are dropped once the text has been read, before the question about it is asked.',
+  inside: 'Slots are dropped once the whole prompt has been read, with any question in it.',
+  both: 'Slots are dropped once the text has been read: before the question where a prompt has one apart, else with any question in it.',
+};
 
 /** Says whether the interval keeps a loss that was asked for. */
 function power({ goal, kind, level, chosen }: Choice, { confirmed }: ChoiceRow): readonly string[] {
