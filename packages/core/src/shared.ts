@@ -14,7 +14,7 @@ export { orWord } from './piece/option.ts';
 export { inner } from './tensor/inner.ts';
 export { dotWith } from './tensor/dot-with.ts';
 export { gram, inverse, quadratic } from './tensor/matrices.ts';
-export { turn, turnAhead, rotateKernel, rotateVectors } from './piece/rotate.ts';
+export { keysBeforeRotation, turn, turnAhead, rotateKernel, rotateVectors } from './piece/rotate.ts';
 export { windowSignal } from './host/host-signals.ts';
 export { repeating } from './text/repeating.ts';
 export { mulberry } from './tensor/random.ts';

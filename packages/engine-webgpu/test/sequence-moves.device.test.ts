@@ -215,3 +215,24 @@ gpuTest('what has no room even so is said before anything is fed', (gpu) =>
     sequence.destroy();
   }),
 );
+
+gpuTest('keys before rotation are those of the host, once slots stand elsewhere', (gpu) =>
+  both(gpu, fixture('llama'), async (host, device) => {
+    const [one, other] = [host, device].map((model) => new Sequence(model)) as [Sequence, Sequence],
+      scorer = 'leverage | topK';
+    for (const sequence of [one, other]) {
+      await sequence.prefill(distinct(40), {
+        policy: policyOf('streamingRerotated'),
+        budget: 16,
+        block: 12,
+        policies: [parsePolicy(scorer)],
+      });
+      await sequence.append([1, 2, 3]);
+    }
+    for (let l = 0; l < 2; l++) {
+      const [want, got] = [await slotScores(one, scorer, l), await slotScores(other, scorer, l)];
+      for (const [g, row] of want.entries()) expect(relative(got[g]!, row)).toBeLessThan(1e-3);
+    }
+    for (const sequence of [one, other]) sequence.destroy();
+  }),
+);

@@ -1,5 +1,6 @@
-import { readdir, stat } from 'node:fs/promises';
+import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { ggufs, isCheckpoint } from './choose.ts';
 import { cacheFolder } from './environment.ts';
 import type { Environment } from './environment.ts';
 
@@ -10,6 +11,9 @@ export interface CachedModel {
   /** Bytes of its weights. */
   readonly bytes: number;
 }
+
+/** A GGUF file that is split. */
+const PART = /-\d{5}-of-\d{5}\.gguf$/i;
 
 const none = (): readonly string[] => [];
 const names = (folder: string): Promise<readonly string[]> => readdir(folder).catch(none);
@@ -46,17 +50,27 @@ export async function modelsIn(folder: string, path: string): Promise<readonly C
   return byName(models);
 }
 
-/** A snapshot's link has a target blob only once its download is complete. */
+/**
+ * A snapshot's link has a target blob only once its download is complete. Projectors of images, parts of a GGUF file and
+ * repositories of which a file is missing are no models.
+ */
 async function modelsOf(repo: string, snapshot: string): Promise<readonly CachedModel[]> {
   const files: { readonly path: string; readonly bytes: number }[] = [];
   for (const path of await readdir(snapshot, { recursive: true }).catch(none)) {
     const found = await stat(join(snapshot, path)).catch(() => undefined);
     if (found?.isFile()) files.push({ path: path.replaceAll('\\', '/'), bytes: found.size });
   }
-  const shards = files.filter(({ path }) => /^model.*\.safetensors$/.test(path)),
-    whole = shards.length > 0 && files.some(({ path }) => path === 'config.json');
+  const paths = new Map(files.map(({ path, bytes }) => [path, bytes])),
+    shards = files.filter(({ path }) => /^model.*\.safetensors$/.test(path)),
+    whole = await isCheckpoint(
+      snapshot,
+      async (path) => paths.has(path),
+      (path) => readFile(join(snapshot, path), 'utf8'),
+    );
   return [
     ...(whole ? [{ name: repo, bytes: shards.reduce((sum, { bytes }) => sum + bytes, 0) }] : []),
-    ...files.filter(({ path }) => /\.gguf$/i.test(path)).map(({ path, bytes }) => ({ name: `${repo}/${path}`, bytes })),
+    ...ggufs([...paths.keys()])
+      .filter((path) => !PART.test(path))
+      .map((path) => ({ name: `${repo}/${path}`, bytes: paths.get(path) ?? 0 })),
   ];
 }

@@ -78,7 +78,7 @@ export const ggufs = (paths: readonly string[]): readonly string[] =>
 
 /** Returns whether a GGUF file's name contains a type as a whole word: Q4_K is not in model-Q4_K_M.gguf. */
 export const isQuant = (path: string, quant: string): boolean =>
-  new RegExp(`(^|[/.-])${quant.replace(/\./g, '\\.')}[/.-]`, 'i').test(path);
+  new RegExp(`(^|[/._-])${quant.replace(/\./g, '\\.')}[/.-]`, 'i').test(path);
 
 /**
  * Returns the files that an index on disk names.

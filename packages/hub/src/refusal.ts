@@ -9,7 +9,8 @@ interface Asked {
   readonly file?: string;
 }
 
-const PASSING = new Set([408, 425, 429, 500, 502, 503, 504]);
+/** Whether trouble may pass: a proxy's own codes above 504 too. */
+const mayPass = (status: number): boolean => [408, 425, 429].includes(status) || (status >= 500 && status !== 501);
 /** Longest `Retry-After` in seconds that is worth waiting for at a terminal. */
 const MAX_WAIT_S = 120;
 
@@ -21,7 +22,7 @@ export function acceptResponse(answer: HttpResponse, hub: Hub, asked: Asked): Ht
   const { status, headers } = answer;
   if (status === 200 || status === 206) return answer;
   answer.end();
-  throw PASSING.has(status)
+  throw mayPass(status)
     ? passing(status, headers.get('retry-after'), hub)
     : refusal(status, headers.get('x-error-code'), hub, asked);
 }

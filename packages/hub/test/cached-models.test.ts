@@ -6,20 +6,26 @@ import { cachedModels } from '../src/index.ts';
 
 it('lists complete checkpoints and GGUF files of the cache, and nothing half-downloaded', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'kv-cached-'));
-  const repo = (name: string, files: Record<string, number>): void => {
+  const repo = (name: string, files: Record<string, number | string>): void => {
     const snapshot = join(folder, name, 'snapshots', '0'.repeat(40));
     for (const [path, bytes] of Object.entries(files)) {
       mkdirSync(join(snapshot, path, '..'), { recursive: true });
-      writeFileSync(join(snapshot, path), Buffer.alloc(bytes));
+      writeFileSync(join(snapshot, path), typeof bytes === 'string' ? bytes : Buffer.alloc(bytes));
     }
   };
-  repo('models--org--b-name', {
-    'config.json': 2,
-    'model-00001-of-2.safetensors': 30,
-    'model-00002-of-2.safetensors': 4,
+  const shards = ['model-00001-of-2.safetensors', 'model-00002-of-2.safetensors'] as const,
+    index = JSON.stringify({ weight_map: { a: shards[0], b: shards[1] } }),
+    sharded = { 'config.json': 2, 'tokenizer.json': 2, 'model.safetensors.index.json': index };
+  repo('models--org--b-name', { ...sharded, [shards[0]]: 30, [shards[1]]: 4 });
+  repo('models--org--half', { ...sharded, [shards[0]]: 30 });
+  repo('models--org--words', { 'config.json': 2, 'model.safetensors': 30 });
+  repo('models--org--a', {
+    'sub/x.Q4_K_M.gguf': 7,
+    'mmproj-f16.gguf': 3,
+    'big-00001-of-00002.gguf': 9,
+    'big-00002-of-00002.gguf': 9,
   });
-  repo('models--org--a', { 'sub/x.Q4_K_M.gguf': 7 });
-  repo('models--org--torn', { 'config.json': 2 });
+  repo('models--org--torn', { 'config.json': 2, 'tokenizer.json': 2 });
   symlinkSync('../../blobs/none', join(folder, 'models--org--torn/snapshots', '0'.repeat(40), 'model.safetensors'));
   repo('datasets--org--d', { 'model.safetensors': 3, 'config.json': 1 });
   expect(await cachedModels({ HF_HUB_CACHE: folder })).toEqual({

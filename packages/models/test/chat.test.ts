@@ -103,6 +103,53 @@ describe('Chat', () => {
     chat.destroy();
   });
 
+  it('goes on after a message whose reading was aborted in its middle, having lost nothing', async () => {
+    const words = 'All of the clocks in April were striking. '.repeat(8),
+      whole = new Chat(model, { policy: 'streaming', budget: 48, block: 16, maxNewTokens: 4 });
+    await whole.send(words);
+    for (const [after, keeps] of [
+      [16, { policy: 'streaming', budget: 48, block: 16 }],
+      [64, { policy: 'knorm | perModel | topK', budget: 48, block: 16 }],
+      [32, { policy: 'snapkv(window=4)', budget: 48, block: 16 }],
+    ] as const) {
+      const chat = new Chat(model, { ...keeps, maxNewTokens: 4 }),
+        stop = new AbortController();
+      const { finish } = await chat.send(words, {
+        signal: stop.signal,
+        onRead: (read) => {
+          if (read >= after) stop.abort();
+        },
+      });
+      expect(finish).toBe('aborted');
+      expect(chat.sequence.progress.length).toBe(after);
+      expect([...chat.sequence.progress.text.ids, ...chat.unread]).toEqual(
+        whole.sequence.progress.text.ids.slice(0, after + chat.unread.length),
+      );
+      expect((await chat.send('and now?')).finish).not.toBe('aborted');
+      chat.destroy();
+    }
+    // a signal that comes while a part is read
+    const chat = new Chat(model, { maxNewTokens: 4 }),
+      stop = new AbortController(),
+      reading = chat.send('All of the clocks in April.', { signal: stop.signal }).then(({ finish }) => finish);
+    setImmediate(() => stop.abort());
+    expect(await reading).toBe('aborted');
+    expect((await chat.send('and now?')).finish).not.toBe('aborted');
+    for (const each of [chat, whole]) each.destroy();
+  });
+
+  it("has the policy's own cadence", async () => {
+    const chat = new Chat(model, {
+      policy: 'streaming(sinks=1) | topK | cadence(block=16,every=4)',
+      budget: 32,
+      maxNewTokens: 12,
+    });
+    expect(await chat.retention()).toMatchObject({ block: 16, every: 4 });
+    const other = new Chat(model, { policy: 'streaming | cadence(every=4)', budget: 32, every: 2 });
+    expect((await other.retention()).every).toBe(2);
+    for (const each of [chat, other]) each.destroy();
+  });
+
   it('refuses a second call while an answer is generated, and a bad policy or budget with nothing done', async () => {
     const chat = new Chat(model, { policy: 'nosuch', budget: 8 });
     await expect(chat.send('x')).rejects.toThrow('nosuch');

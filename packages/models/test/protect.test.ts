@@ -102,10 +102,20 @@ describe('protected positions', () => {
 
   test('count within the budget: what does not fit is refused before anything is evicted', async () => {
     const told = '30 positions are protected, and each KV head has a budget of 20 slots';
-    for (const budget of [20, `${(100 * 20.5) / ids.length}%`] as const)
-      await expect(
-        generate(model, { ids, policy: 'streaming', budget: budget as number, protect: [[0, 30]] }),
-      ).rejects.toThrow(told);
+    await expect(generate(model, { ids, policy: 'streaming', budget: 20, protect: [[0, 30]] })).rejects.toThrow(told);
+    // a share yields, and says so
+    const share = `${(100 * 20.5) / ids.length}%` as `${number}%`,
+      yielded = await generate(model, { ids, policy: 'streaming', budget: share, protect: [[0, 30]], maxNewTokens: 1 });
+    for (const row of yielded.report.kept.flat()) {
+      expect(row.slice(0, 30)).toEqual(Array.from({ length: 30 }, (_, i) => i));
+      expect(row.length).toBeLessThan(40);
+    }
+    expect(yielded.report.notes).toContainEqual(expect.stringContaining('protect(30 positions) force'));
+    const later = new Sequence(model);
+    await later.prefill(ids, { policy: policyOf('streaming'), budget: share });
+    later.protect([[ids.length, ids.length + 25]]);
+    expect(later.active.budget?.slots).toBeGreaterThanOrEqual(25);
+    later.destroy();
     // 16 of snapkv's window and 12 protected ones
     await expect(generate(model, { ids, policy: 'snapkv(window=16)', budget: 24, protect: [[0, 12]] })).rejects.toThrow(
       /expected a budget of at least 28, as snapkv\(window=16.*\) and protect\(12 positions\) force them/,
@@ -161,6 +171,33 @@ describe('a chat', () => {
     ).toBeLessThanOrEqual(44);
     chat.destroy();
   });
+  test('of a chat stay protected under a policy that comes later', async () => {
+    const chat = new Chat(model, { maxNewTokens: 2, system: 'The code is XK7M.', protect: ['system'] });
+    await chat.send('one and two and three');
+    const [[from, to]] = chat.sequence.active.policy.protectedSpans as readonly [PositionSpan];
+    await chat.retain('streaming(sinks=1)', 40);
+    await chat.send('and four, five, six, seven, eight, nine, ten, eleven');
+    for (const row of chat.sequence.kept().flat())
+      expect(row).toEqual(expect.arrayContaining(Array.from({ length: to - from }, (_, i) => from + i)));
+    chat.destroy();
+  });
+
+  test('are those of the part that is copied', async () => {
+    const sequence = new Sequence(model);
+    await sequence.prefill(ids);
+    sequence.protect([
+      [0, 10],
+      [15, 25],
+      [30, 40],
+    ]);
+    const part = sequence.fork(20);
+    expect(part.active.policy.protectedSpans).toEqual([
+      [0, 10],
+      [15, 20],
+    ]);
+    for (const each of [part, sequence]) each.destroy();
+  });
+
   test('says once which part is to be protected and is none of the conversation, as one generation does', async () => {
     const protect = ['tools', 'first-user'] as const,
       note = ["'tools' is to be protected, and the conversation has none"],

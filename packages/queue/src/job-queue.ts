@@ -53,6 +53,7 @@ export async function openQueue(options: QueueOptions): Promise<JobQueue> {
     { client, lost, close } = await connect(place),
     queue = new Queue(place.name, { connection: client, prefix: PREFIX }),
     waiting = new Map<string, PendingJob>(),
+    asked = new Map<string, Promise<QueuedResult>>(),
     stopped = new AbortController();
   queue.on('error', () => {}); // a reconnecting connection is no error; a lost one is reported by `lost`
   lost.catch(fail);
@@ -111,8 +112,10 @@ export async function openQueue(options: QueueOptions): Promise<JobQueue> {
 
   return {
     ask(data) {
-      const id = idOf(data);
-      return new Promise<QueuedResult>((resolve, reject) => {
+      const id = idOf(data),
+        running = asked.get(id);
+      if (running) return running;
+      const result = new Promise<QueuedResult>((resolve, reject) => {
         const begin = async (): Promise<void> => {
           if ((await queue.getJobState(id)) === 'failed') await queue.remove(id); // so that it can be asked again
           waiting.set(id, { data, resolve, reject });
@@ -120,6 +123,12 @@ export async function openQueue(options: QueueOptions): Promise<JobQueue> {
         };
         Promise.race([begin(), lost]).catch(reject);
       });
+      asked.set(id, result);
+      const forget = (): void => {
+        asked.delete(id);
+      };
+      result.then(forget, forget);
+      return result;
     },
     async close() {
       stopped.abort();

@@ -43,8 +43,9 @@ describe.runIf(there)('a queue', { concurrent: true }, () => {
       worker = await working(called, async (data) => ({ echo: ran.push(data) && data }));
     const first = await openQueue({ url: redis.url, name: called }),
       data = { text: 'ä "quoted" \u0000', number: 0.1 + 0.2 };
-    const [one, two] = await Promise.all([first.ask(data), first.ask({ other: 1 })]);
+    const [one, two, same] = await Promise.all([first.ask(data), first.ask({ other: 1 }), first.ask(data)]);
     expect([one.result, two.result]).toEqual([{ echo: data }, { echo: { other: 1 } }]);
+    expect(same.result).toEqual(one.result);
     await first.close(); // as if it were killed: nothing was forgotten
     const second = await openQueue({ url: redis.url, name: called }),
       again = await second.ask(data);

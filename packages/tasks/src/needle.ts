@@ -1,8 +1,9 @@
-import { ask, drawFacts } from './forms.ts';
+import { ask, drawFacts, HELD_OUT_KEYS } from './forms.ts';
 import type { QuestionStyle, NeedleForm } from './forms.ts';
 import { buildHaystack } from './haystack.ts';
 import type { Encode } from './haystack.ts';
 import { random } from './random.ts';
+import { expectSentences } from './sentences.ts';
 
 /** Options of `needle`. */
 export interface NeedleOptions {
@@ -22,7 +23,7 @@ export interface NeedleOptions {
   readonly digits?: number;
   /** Style of the question. @defaultValue 'cued' */
   readonly asking?: QuestionStyle;
-  /** Number of other facts of the same form, at random depths. @defaultValue 0 */
+  /** Number of other facts of the same form, at random depths: 0 to 41. @defaultValue 0 */
   readonly distractors?: number;
 }
 
@@ -50,7 +51,8 @@ export interface Needle {
 
 /**
  * Generates a needle prompt; the same options give the same prompt. The value occurs once in it.
- * @throws RangeError for a length that cannot be met or a depth outside [0, 1]
+ * @throws RangeError for a length that cannot be met, a depth outside [0, 1], no sentences, or other facts than there are
+ * names for
  */
 export function needle({
   encode,
@@ -68,6 +70,10 @@ export function needle({
     throw new RangeError(`needle: tokens must be a positive whole number, got ${tokens}`);
   if (!(Number.isInteger(digits) && digits >= 3 && digits <= 15))
     throw new RangeError(`needle: digits must be a whole number from 3 to 15, got ${digits}`);
+  const most = HELD_OUT_KEYS.length - 1;
+  if (!(Number.isInteger(distractors) && distractors >= 0 && distractors <= most))
+    throw new RangeError(`needle: distractors must be a whole number from 0 to ${most}, got ${distractors}`);
+  expectSentences('needle', sentences);
   const draw = random(`needle/${seed}`);
   const [fact, ...others] = drawFacts(draw, form, 1 + distractors, sentences.join(' '), digits);
   const { key, value, statement } = fact;

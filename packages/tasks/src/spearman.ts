@@ -1,5 +1,6 @@
 /** Returns ranks from 0; ties share their mean. */
 function ranks(values: ArrayLike<number>): Float64Array {
+  if (Array.from(values).some(Number.isNaN)) throw new RangeError('spearman: expected numbers, got NaN');
   const order = Array.from(values, (_, i) => i).sort((i, j) => values[i] - values[j]),
     out = new Float64Array(values.length);
   for (let from = 0, to = 0; from < order.length; from = to) {
@@ -9,7 +10,7 @@ function ranks(values: ArrayLike<number>): Float64Array {
   return out;
 }
 
-/** Returns Spearman's rank correlation, i.e. Pearson's of the ranks; 0 if one side does not vary. */
+/** Returns Spearman's rank correlation, i.e. Pearson's of the ranks; 0 if one side does not vary. @throws RangeError for NaN */
 export function spearman(x: ArrayLike<number>, y: ArrayLike<number>): number {
   const a = ranks(x),
     b = ranks(y),

@@ -23,11 +23,27 @@ export const uuid = (draw: Random): string =>
     (c === 'x' ? draw.below(16) : 8 + draw.below(4)).toString(16),
   );
 
-/** Draws `count` distinct values. */
-export function distinct(count: number, make: () => string): readonly string[] {
+/** Draws in a row without a new value after which there are no more. */
+const PATIENCE = 1000;
+
+/** Draws `count` distinct values. @throws RangeError where so few exist that none is new any more */
+export const distinct = (count: number, make: () => string): readonly string[] => growing(make)(count);
+
+/** Returns a function that draws `count` distinct values; a larger count extends the same list. It throws as `distinct`. */
+export function growing(make: () => string): (count: number) => readonly string[] {
   const found = new Set<string>();
-  while (found.size < count) found.add(make());
-  return [...found];
+  return (count) => {
+    for (let idle = 0; found.size < count; ) {
+      const before = found.size;
+      found.add(make());
+      idle = found.size > before ? 0 : idle + 1;
+      if (idle > PATIENCE)
+        throw new RangeError(
+          `expected ${count} different values, got ${before}: a text with more words, or fewer facts`,
+        );
+    }
+    return [...found].slice(0, count);
+  };
 }
 
 /** Returns the elements in random order. */
@@ -36,3 +52,15 @@ export const shuffle = <T>(draw: Random, all: readonly T[]): readonly T[] => dra
 /** Joins words as in "a, b, and c". */
 export const listText = (words: readonly string[]): string =>
   words.length === 1 ? words[0] : `${words.slice(0, -1).join(', ')}, and ${words.at(-1)}`;
+
+/** Returns the different words of 4 to 10 letters. @throws RangeError for fewer than `least` */
+export function wordsOf(what: string, sentences: readonly string[], least: number): readonly string[] {
+  const letter = String.raw`[\p{L}\p{N}_]`,
+    word = new RegExp(String.raw`(?<!${letter})[\p{Ll}\p{Lo}]{4,10}(?!${letter})`, 'gu'),
+    words = [...new Set(sentences.flatMap((sentence) => sentence.toLowerCase().match(word) ?? []))];
+  if (words.length < least)
+    throw new RangeError(
+      `${what}: expected a text with at least ${least} words of 4 to 10 letters, got ${words.length}`,
+    );
+  return words;
+}

@@ -54,9 +54,12 @@ export function retainHistory(options: { readonly policy: Policy }): HistoryStra
   };
 }
 
-/** Splits a text into sentences, each with the white space that follows it. */
-const sentencesOf = (text: string): readonly string[] =>
-  text.match(/[^.!?\n]*(?:[.!?\n]+\s*|$)/g)?.filter(Boolean) ?? [];
+/**
+ * Splits a text into sentences, each with the white space that follows it: after a line, or . ! ? before white space,
+ * since dots stand in addresses and numbers too.
+ */
+export const sentencesOf = (text: string): readonly string[] =>
+  text.match(/[\s\S]*?(?:[.!?]+(?:\s+|$)|[。！？]+\s*|\n\s*|$)/g)?.filter(Boolean) ?? [];
 
 /** Returns the removable sentences: everything before the last question except system messages. */
 function sentencesIn(history: History, tokenizer: Tokenizer): readonly Sentence[] {

@@ -66,12 +66,13 @@ export class PolicyEngine {
       seen = cache && this.#sequences.get(cache);
     this.#prepared.add(inputs);
     if (!all || !cache) return this.#inner.prepare_inputs_for_generation(ids, inputs, config);
-    if (seen && !this.#begun.has(inputs) && all.dims[1] > seen.ids.length) {
-      const whole = Array.from(all.data as BigInt64Array, Number);
-      if (seen.ids.some((id, i) => whole[i] !== id))
+    if (seen && !this.#begun.has(inputs)) {
+      const whole = Array.from(all.data as BigInt64Array, Number),
+        other = seen.ids.some((id, i) => whole[i] !== id);
+      if (other || whole.length === seen.ids.length)
         throw new KvError(
           'generate',
-          `expected a conversation that begins with the ${seen.ids.length} tokens that its cache has seen, got another beginning`,
+          `expected a conversation that goes on after the ${seen.ids.length} tokens that its cache has seen, got ${other ? `${whole.length} that do not begin with them` : 'no more than these'}: to ask otherwise, fork the cache before the answer`,
         );
       inputs.input_ids = idsTensor(whole.slice(seen.ids.length));
     }

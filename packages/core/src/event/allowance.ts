@@ -112,7 +112,6 @@ export function allowanceOf(
 ): Allowance {
   expectBudget(policy, budget, { at, sizes });
   const slots = slotsOf(budget, tokens, sizes, at);
-  expectProtected(policy, slots, at);
   if (isShare(budget))
     return {
       slots: policy.evicts ? policy.least(tokens, slots) : slots,

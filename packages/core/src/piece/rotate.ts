@@ -76,6 +76,12 @@ export function turn(
   );
 }
 
+/** Returns keys `[G, n, d]` before their rotation. @param positions of the slots, u32 `[G, n]`, below `length` */
+export function keysBeforeRotation(ops: Ops, keys: Tensor, rope: Rope, positions: Tensor, length: number): Tensor {
+  const { positions: table = range(0, length), index = positions } = rope.moved ?? {};
+  return turn(ops, keys, rope, table, index, true);
+}
+
 /**
  * Turns the last w queries `[H, w, d]` of a sequence of `length` tokens, which stand at length - w .. length - 1, to length ..
  * length + w - 1, where the answer will stand.

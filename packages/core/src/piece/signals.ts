@@ -216,6 +216,11 @@ export interface Rope {
   readonly rotary: number;
   /** Returns cos and sin of every position, `[positions, rotary / 2]`. */
   angles(positions: Uint32Array): { readonly cos: Float32Array; readonly sin: Float32Array };
+  /**
+   * Where the keys of slots stand that were moved together: positions, and of each slot its index among them, u32 `[G,
+   * n]`. @defaultValue every key stands at its slot's position
+   */
+  readonly moved?: { readonly positions: Uint32Array; readonly index: Tensor } | undefined;
 }
 /** The model's rotary position embedding, on the host; cos and sin carry any attention factor of its scaling. */
 export const rope: Signal<'rope', Rope> = { id: 'rope', as: 'rope', cost: 'free' };

@@ -169,6 +169,7 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
       decoded,
       tokens: progress.text,
       rope,
+      shift: progress.shift,
       embeddings,
       counters,
       commands,

@@ -1,5 +1,6 @@
 import { KvError } from '@kv/core';
 import { isInputSignal, isState, signalKey, slotState } from '@kv/core/engine';
+import { range } from '@kv/core/shared';
 import type { AnySignal, Embeddings, Ops, Rope, Tensor, Tokens } from '@kv/core';
 import type { Commands } from '@kv/gpu';
 import { notRemembered, outputNormOf, statisticOf, sumRows, windowOf } from '@kv/engine';
@@ -32,6 +33,8 @@ export interface DeviceSignalSource {
   readonly decoded: DecodedParts;
   readonly tokens: Tokens;
   readonly rope: Rope;
+  /** How far new tokens' rotations lie below their positions. */
+  readonly shift: number;
   readonly embeddings: Embeddings;
   readonly counters: AttentionCounters;
   /** The layer whose query heads signals are of, where several read its slots and not all of them are asked for. */
@@ -95,6 +98,20 @@ const OFFERED = [
   'attention.accumulated',
   'values.output',
 ];
+
+/** Returns where the keys of slots stand that were moved together. */
+function movedOf({ layer: { cache }, tokens, commands, shift }: DeviceSignalSource): Rope['moved'] {
+  const rows = cache.rotations(),
+    index = new Uint32Array(rows.length * cache.length);
+  for (const [g, row] of rows.entries()) index.set(row, g * cache.length);
+  return {
+    positions: range(shift, tokens.ids.length - shift),
+    index: {
+      ...commands.upload(index, [rows.length, cache.length]),
+      ...(cache.even ? {} : { lengths: cache.lengths }),
+    },
+  };
+}
 
 function compute(signal: AnySignal, source: DeviceSignalSource): unknown {
   const { layer, shared, decoded, tokens, commands, reader } = source,
@@ -160,7 +177,7 @@ function compute(signal: AnySignal, source: DeviceSignalSource): unknown {
     case 'tokens':
       return tokens;
     case 'rope':
-      return source.rope;
+      return cache.rebased ? { ...source.rope, moved: movedOf(source) } : source.rope;
     case 'embeddings':
       return source.embeddings;
     case 'values.output':

@@ -8,7 +8,7 @@ import { expectModel, expectSequence } from '../expect-given.ts';
 import { givenGrammar } from '../generate/answer-grammar.ts';
 import { decode } from '../generate/generate.ts';
 import { isPlace, missingParts, placesOf, protectedSpans, textOfProtected } from '../generate/protect.ts';
-import { expectKept } from '../generate/policies.ts';
+import { everyOf, expectKept } from '../generate/policies.ts';
 import { generation } from '../generate/generation.ts';
 import type { Generation } from '../generate/generation.ts';
 import { report } from '../generate/report.ts';
@@ -20,6 +20,7 @@ import { expectBias } from '../sampling/edits.ts';
 import { samplingOf } from '../sampling/options.ts';
 import { waits } from '../sequence/policy-schedule.ts';
 import { Sequence } from '../sequence/sequence.ts';
+import { yieldToEvents } from '../yield-to-events.ts';
 import { CHAT, RETAIN, SEND } from './chat-options.ts';
 import type { ChatSettings, ChatRetainOptions, SendOptions } from './chat-options.ts';
 import { turnsOf } from './turns.ts';
@@ -223,14 +224,14 @@ export class Chat {
   }
 
   /**
-   * Protects what is to be of the tokens that come next. @throws KvError, with the conversation unchanged, for more than
-   * the budget holds
+   * Protects what is to be of the tokens that come next, under this policy and any that `retain` gives later. @throws
+   * KvError, with the conversation unchanged, for more than the budget holds
    */
   #protect(message: string, ids: readonly number[], { policy, slots }: ChatRetention): void {
     const { protect = [] } = this.#options,
       { progress, active } = this.#sequence,
       first = progress.length === 0;
-    if (protect.length === 0 || policy === undefined || slots === undefined) return;
+    if (protect.length === 0) return;
     const text = progress.text.fork();
     for (const id of ids) text.push(id);
     const missing: string[] = [];
@@ -245,7 +246,8 @@ export class Chat {
       missing.push(...missingParts([one], { conversation }));
       return protectedSpans([one], { ids, tokenizer: this.model.tokenizer, conversation });
     });
-    expectBudget(withProtected(withProtected(compile(policy), active.policy.protectedSpans), spans), slots);
+    if (policy && slots !== undefined)
+      expectBudget(withProtected(withProtected(compile(policy), active.policy.protectedSpans), spans), slots);
     this.#sequence.protect(spans);
     this.#sequence.stats.notes.push(...missing);
   }
@@ -261,15 +263,17 @@ export class Chat {
       start = sequence.progress.length,
       // block by block, since a policy that looks at the whole model evicts once for all that it is given
       size = policy && slots !== undefined && waits(compile(policy)) ? block : ids.length,
-      options = slots === undefined ? { policy, part: PART, signal } : { policy, budget: slots, block, signal };
+      // the signal is heard between parts: one that ended a part in its middle would leave no conversation to go on with
+      options = slots === undefined ? { policy, part: PART } : { policy, budget: slots, block };
     try {
-      for (let from = 0; from < ids.length; from += size)
-        for await (const read of sequence.prefillParts(ids.slice(from, from + size), options))
+      await yieldToEvents(signal);
+      for (let from = 0; from < ids.length && !signal?.aborted; from += size)
+        for await (const read of sequence.prefillParts(ids.slice(from, from + size), options)) {
           onRead?.(from + read, ids.length);
-      return true;
-    } catch (error) {
-      if (signal?.aborted && error === signal.reason) return false;
-      throw error;
+          await yieldToEvents(signal);
+          if (signal?.aborted) break;
+        }
+      return sequence.progress.length - start === ids.length;
     } finally {
       this.#unread = ids.slice(sequence.progress.length - start);
     }
@@ -397,7 +401,7 @@ async function retentionOf(
     policy,
     slots,
     bytes: bytesOfSlots(config, sizes, slots),
-    block: block ?? Math.min(longest, most),
-    every: every ?? Math.max(1, Math.floor(most / 2)), // room for long answers
+    block: block ?? Math.min(compiled.hooks('cadence')[0]?.block ?? longest, most),
+    every: every ?? Math.min(everyOf(compiled) ?? Infinity, Math.max(1, Math.floor(most / 2))), // room for long answers
   };
 }

@@ -1,3 +1,4 @@
+import { KvError } from '@kv/core';
 import { compile, expectBudget, settleOwn } from '@kv/core/engine';
 import type { OptionValues } from '@kv/core';
 import { policySizes } from '../cache/slot-sizes.ts';
@@ -11,11 +12,15 @@ export interface PrefixOptions extends OptionValues<typeof PREFIX_STORE> {}
 
 /** A store of prompt caches, reused by prompts that start with the same ids. */
 export interface PrefixStore {
-  /** Stores the cache of these ids. What they share with a stored prefix is not computed again. */
+  /**
+   * Stores the cache of these ids. What they share with a stored prefix is not computed again.
+   * @throws KvError for no ids, and once the store was destroyed
+   */
   add(ids: readonly number[]): Promise<void>;
   /**
    * Returns a sequence of these ids, built on a copy of the longest stored prefix: only the rest is fed. The caller
    * destroys it.
+   * @throws KvError likewise
    */
   sequence(ids: readonly number[]): Promise<Sequence>;
   /** Drops the least recently used caches until at most this many bytes are kept. */
@@ -92,7 +97,8 @@ export function createPrefixStore(model: Model, options: PrefixOptions): PrefixS
     });
   }
   /** Least recently used first. */
-  let kept: Sequence[] = [];
+  let kept: Sequence[] = [],
+    destroyed = false;
   const counts = { fed: 0, reused: 0, dropped: 0 },
     bytes = (): number => kept.reduce((sum, { memory }) => sum + memory.ledger.allocated, 0);
 
@@ -127,12 +133,19 @@ export function createPrefixStore(model: Model, options: PrefixOptions): PrefixS
     return sequence.fork(shared < sequence.progress.length ? shared : undefined);
   };
 
+  /** @throws KvError once it was destroyed, and for no ids */
+  const expectOpen = (ids: readonly number[]): void => {
+    if (destroyed) throw new KvError('prefix store', 'was destroyed: create a new one');
+    if (ids.length === 0) throw new KvError('prefix store', 'expected at least one id, got none');
+  };
+
   return {
     counts,
     get bytes() {
       return bytes();
     },
     async add(ids) {
+      expectOpen(ids);
       // A compacted prefix has lost slots that an event over the longer prompt would read: feed all of it again.
       const found = evicts ? undefined : find(ids, ids.length),
         sequence = start(found),
@@ -141,19 +154,28 @@ export function createPrefixStore(model: Model, options: PrefixOptions): PrefixS
         await orDestroyed(sequence, sequence.prefill(rest, { ...(policy && { policy }), budget, block }));
       counts.fed += rest.length;
       kept.push(sequence);
-      shrink(maxBytes);
+      shrink(destroyed ? 0 : maxBytes);
     },
     async sequence(ids) {
+      expectOpen(ids);
       // Always feed the last token: the caller continues from its logits.
       const found = find(ids, ids.length - 1),
         sequence = start(found),
         rest = ids.slice(found?.shared ?? 0);
-      await orDestroyed(sequence, found ? sequence.append(rest) : sequence.prefill(rest, { block }));
+      await orDestroyed(
+        sequence,
+        policy && !evicts
+          ? sequence.prefill(rest, { policy, block })
+          : found
+            ? sequence.append(rest)
+            : sequence.prefill(rest, { block }),
+      );
       counts.fed += rest.length;
       return sequence;
     },
     shrink,
     destroy() {
+      destroyed = true;
       for (const sequence of kept) sequence.destroy();
       kept = [];
     },

@@ -181,6 +181,7 @@ export class HostCaches implements SequenceCaches, HostState {
         rotary: config.ropes[layer].rotary,
         angles: (p) => decoder.angles(at, progress.rotations(p), progress.rotaryLength),
       },
+      shift: progress.shift,
     });
   }
 

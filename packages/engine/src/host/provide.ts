@@ -1,5 +1,6 @@
 import { KvError } from '@kv/core';
 import { isInputSignal, isState, slotState, StepCache, signalKey } from '@kv/core/engine';
+import { range } from '@kv/core/shared';
 import type { AnySignal, Backend, Embeddings, Ops, Rope, Tensor, Tokens } from '@kv/core';
 import { windowAttention } from '../attention/attention.ts';
 import type { LayerAttention } from '../attention/layer-attention.ts';
@@ -32,6 +33,8 @@ export interface SignalSource {
   /** The places of those that a view is of, where several layers read these slots. @defaultValue all */
   readonly heads?: Uint32Array | undefined;
   readonly rope: Rope;
+  /** How far new tokens' rotations lie below their positions. */
+  readonly shift: number;
   readonly embeddings: Embeddings;
   /** Results of providers, computed earlier, by signal key. */
   readonly provided: ReadonlyMap<string, unknown>;
@@ -101,6 +104,10 @@ function compute(
         ),
     );
   };
+  const moved = (rotations: Uint32Array): Rope['moved'] => ({
+    positions: range(model.shift, tokens.ids.length - model.shift),
+    index: ops.from({ data: rotations.slice(), shape: [G, n], stride: [capacity, 1] }, 'u32', lengths),
+  });
   const missing = (): never => {
     throw notRemembered(signal);
   };
@@ -156,7 +163,7 @@ function compute(
     case 'tokens':
       return tokens;
     case 'rope':
-      return model.rope;
+      return cache.rotations ? { ...model.rope, moved: moved(cache.rotations) } : model.rope;
     case 'embeddings':
       return model.embeddings;
     case 'values.output': {

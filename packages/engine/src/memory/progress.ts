@@ -47,9 +47,12 @@ export class TokenProgress {
   /** Returns a copy for the first `upTo` tokens. */
   fork(upTo: number): TokenProgress {
     const { promptLength, rotaryLength, decoded, shift, mostSlots, unreachable } = this;
+    const left = this.length - upTo;
     return Object.assign(new TokenProgress(this.text.fork(upTo)), {
-      promptLength: Math.min(promptLength, upTo),
-      ...{ rotaryLength, decoded, shift, mostSlots, unreachable },
+      ...{ rotaryLength, shift, unreachable, promptLength: Math.min(promptLength, upTo) },
+      // a part that ends in the prompt is a prompt
+      decoded: left === 0 ? decoded : upTo > promptLength ? decoded - left : 0,
+      mostSlots: left === 0 ? mostSlots : Math.min(mostSlots, upTo),
     });
   }
 

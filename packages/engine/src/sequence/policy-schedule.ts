@@ -43,9 +43,13 @@ export class PolicySchedule {
   /** Protects positions under the active policy, and under every later one. @throws KvError where they do not fit */
   protect(spans: readonly PositionSpan[]): void {
     const policy = withProtected(this.active.policy, spans),
-      { budget } = this.active;
-    if (budget) expectBudget(policy, budget.slots);
-    this.active = { ...this.active, policy };
+      { budget } = this.active,
+      // a share yields to what is protected, as it does to what the policy forces
+      raised = budget?.share !== undefined && {
+        budget: { ...budget, slots: policy.least(this.#memory.progress.length, budget.slots) },
+      };
+    if (budget && !raised) expectBudget(policy, budget.slots);
+    this.active = { ...this.active, ...raised, policy };
   }
 
   /**

@@ -1,5 +1,5 @@
 import { id, KvError } from '@kv/core';
-import { compile, expectBackend, expectBudget, settleOwn } from '@kv/core/engine';
+import { compile, expectBackend, expectBudget, settleOwn, withProtected } from '@kv/core/engine';
 import type { Backend, Budget, OptionValues, Policy, PositionSpan } from '@kv/core';
 import { greedy } from '../sampling/greedy.ts';
 import type { SamplingRule } from '../sampling/sampler.ts';
@@ -41,6 +41,8 @@ export class Sequence {
   readonly #schedule: PolicySchedule;
   readonly #speculation: Speculation | undefined;
   #observer: Observer | undefined;
+  /** The call that changes it now. */
+  #changing: string | undefined;
 
   /**
    * @param backend runs the policy when the cache is on the host. @defaultValue where the model's runtime keeps caches
@@ -85,48 +87,71 @@ export class Sequence {
    * range, or a policy's forced slots exceed its budget; the abort's reason, between two blocks or, within a layer, in
    * the middle of one
    */
-  async prefill(ids: readonly number[], options: PrefillOptions = {}): Promise<void> {
-    for await (const _ of prefill(this.#parts, ids, options, true));
+  prefill(ids: readonly number[], options: PrefillOptions = {}): Promise<void> {
+    return this.#alone('prefill', async () => {
+      for await (const _ of prefill(this.#parts, ids, options, true));
+    });
   }
 
   /**
    * Like `prefill`, part by part: yields how many of the tokens were fed, with those rows of the part that are among
    * the last `rows` in `logits`. If you stop iterating, the sequence holds the tokens fed so far.
    */
-  prefillParts(ids: readonly number[], options: PrefillPartsOptions = {}): AsyncGenerator<number, void> {
-    return prefill(this.#parts, ids, options, false);
+  async *prefillParts(ids: readonly number[], options: PrefillPartsOptions = {}): AsyncGenerator<number, void> {
+    const parts = prefill(this.#parts, ids, options, false);
+    try {
+      for (;;) {
+        const { done, value } = await this.#alone('prefillParts', () => parts.next());
+        if (done) return;
+        yield value;
+      }
+    } finally {
+      await parts.return();
+    }
   }
 
   /** Feeds more tokens over the current cache, without an event: for example a question about a compacted document. */
-  async append(ids: readonly number[], options: OptionValues<typeof APPEND> = {}): Promise<void> {
-    const { rows } = settleOwn('append', APPEND, options),
-      { caches, progress, ledger } = this.memory,
-      started = performance.now();
-    this.memory.expectUsable();
-    expectIds(ids, this.model.config.vocab);
-    expectRoom(caches, ids.length, 'prompt');
-    this.#speculation?.rollback();
-    progress.setPrompt(ids.length);
-    this.#outputs.replace(await feed(this.#parts, ids, rows));
-    ledger.sample('prefill', ids.length);
-    this.stats.times.prefill += performance.now() - started;
+  append(ids: readonly number[], options: OptionValues<typeof APPEND> = {}): Promise<void> {
+    return this.#alone('append', async () => {
+      const { rows } = settleOwn('append', APPEND, options),
+        { caches, progress, ledger } = this.memory,
+        started = performance.now();
+      this.memory.expectUsable();
+      expectIds(ids, this.model.config.vocab);
+      if (ids.length === 0) return;
+      expectRoom(caches, ids.length, 'prompt');
+      this.#speculation?.rollback();
+      progress.setPrompt(ids.length);
+      this.#outputs.replace(await feed(this.#parts, ids, rows));
+      ledger.sample('prefill', ids.length);
+      this.stats.times.prefill += performance.now() - started;
+    });
   }
 
   /**
-   * Runs one event over all layers now.
+   * Runs one event over all layers now, and goes on under its policy.
    *
-   * @throws KvError if the policy reads what was not recorded, or its forced slots exceed the budget
+   * @throws KvError, with the policy and the cache as they were, if the policy reads what was not recorded, or its forced
+   * slots exceed the budget
    */
-  async evict(policy: Policy | string, budget: Budget): Promise<void> {
-    const read = await policyOf(policy),
-      compiled = this.#schedule.compiled(read);
-    this.memory.expectUsable();
-    if (budget !== undefined) expectKept(read, budget);
-    this.#speculation?.rollback();
-    const allowance = this.#schedule.allowance(compiled, budget, this.progress.length);
-    if (allowance === undefined) expectBudget(compiled, undefined);
-    this.#schedule.active = this.#schedule.follow(compiled, allowance);
-    if (compiled.evicts) await this.#schedule.event();
+  evict(policy: Policy | string, budget: Budget): Promise<void> {
+    return this.#alone('evict', async () => {
+      const read = await policyOf(policy),
+        compiled = this.#schedule.compiled(read),
+        before = this.active;
+      this.memory.expectUsable();
+      if (budget !== undefined) expectKept(read, budget);
+      this.#speculation?.rollback();
+      const allowance = this.#schedule.allowance(compiled, budget, this.progress.length);
+      if (allowance === undefined) expectBudget(compiled, undefined);
+      this.#schedule.active = this.#schedule.follow(compiled, allowance);
+      try {
+        if (compiled.evicts) await this.#schedule.event();
+      } catch (error) {
+        this.#schedule.active = before;
+        throw error;
+      }
+    });
   }
 
   /**
@@ -136,6 +161,7 @@ export class Sequence {
    * @throws KvError, with nothing protected, for positions that were evicted already, and for more than the budget holds
    */
   protect(spans: readonly PositionSpan[]): void {
+    this.#expectAlone('protect');
     this.memory.expectUsable();
     expectSpans(spans);
     if (!this.memory.slots.holds(spans))
@@ -154,6 +180,7 @@ export class Sequence {
    * @throws KvError for a policy that evicts without a budget, or that does not go on moving kept slots together
    */
   decodeUnder(policy: Policy, budget?: Budget): void {
+    this.#expectAlone('decodeUnder');
     this.memory.expectUsable();
     const active = this.#schedule.decoding(policy, budget);
     this.#speculation?.rollback();
@@ -164,7 +191,11 @@ export class Sequence {
    * Feeds one generated token, runs the policy's step hooks and, every `every` tokens, an event.
    * @param batch membership in a batch of sequences fed at the same time, see `stepTogether`
    */
-  async step(token: number, every?: number, batch?: BatchMembership): Promise<void> {
+  step(token: number, every?: number, batch?: BatchMembership): Promise<void> {
+    return this.#alone('step', () => this.#step(token, every, batch));
+  }
+
+  async #step(token: number, every: number | undefined, batch: BatchMembership | undefined): Promise<void> {
     const { memory, stats } = this,
       { caches, progress } = memory,
       started = performance.now();
@@ -210,7 +241,13 @@ export class Sequence {
     }
     expectCut(memory, length);
     return new Sequence(this.model, undefined, {
-      start: { memory: memory.fork(length), active: activePolicyOf(compile(id), active.budget) },
+      start: {
+        memory: memory.fork(length),
+        active: activePolicyOf(
+          withProtected(compile(id), spansBelow(active.policy.protectedSpans, length)),
+          active.budget,
+        ),
+      },
     });
   }
 
@@ -270,6 +307,25 @@ export class Sequence {
     this.memory.destroy();
   }
 
+  /** Runs a call that changes the sequence. @throws KvError while another one runs */
+  async #alone<T>(what: string, change: () => Promise<T>): Promise<T> {
+    this.#expectAlone(what);
+    this.#changing = what;
+    try {
+      return await change();
+    } finally {
+      this.#changing = undefined;
+    }
+  }
+
+  #expectAlone(what: string): void {
+    if (this.#changing !== undefined)
+      throw new KvError(
+        what,
+        `expected the call of '${this.#changing}' before to have ended, got another while it runs: await it`,
+      );
+  }
+
   /** The parts that a prompt is fed to. */
   get #parts(): SequenceParts {
     const { model, memory, stats, observer } = this;
@@ -279,6 +335,10 @@ export class Sequence {
     };
   }
 }
+
+/** Returns the parts of spans that lie among the first `length` positions. */
+const spansBelow = (spans: readonly PositionSpan[], length: number): readonly PositionSpan[] =>
+  spans.flatMap(([from, to]) => (from < length ? [[from, Math.min(to, length)] as const] : []));
 
 /** Checks that a copy of a memory may be cut to its first `length` tokens. @throws KvError if not */
 function expectCut(memory: Memory, length: number): void {

@@ -1,5 +1,5 @@
 import { keys, number, positions, rope, weightScorer } from '@kv/core';
-import { gram, inverse, quadratic, range, turn } from '@kv/core/shared';
+import { gram, inverse, keysBeforeRotation, quadratic } from '@kv/core/shared';
 
 /**
  * Leverage scores of the keys before rotation: xᵀ (XᵀX + jitter I)^-1 x of every centred key x of a head, the share of
@@ -17,7 +17,7 @@ export const leverage = weightScorer(
     needs: [keys, rope, positions],
   },
   ({ ops, at, keys: k, rope: model, positions: p }, { jitter }) => {
-    const before = turn(ops, k, model, range(0, at.length), p, true);
+    const before = keysBeforeRotation(ops, k, model, p, at.length);
     const x = { x: before, c: ops.reduce('mean', before, 'slots') };
     const m = ops.kernel(inverse, { m: ops.kernel(gram, { ...x, w: ops.fill(p, 1) }) }, { jitter });
     return ops.max(0, ops.kernel(quadratic, { ...x, m }));

@@ -49,7 +49,7 @@ const ISSUED = finding(
 );
 /** Words after which a speaker says a secret. */
 const SPOKEN = finding(
-  /(?<![\p{L}\p{N}_])(?:password|passwd|pass(?: ?)phrase|passcode|pwd|pw|pin|(?:api|access|secret|private|licen[cs]e|wi-?fi|security|master|activation|signing) ?key|(?:access|api|bearer|auth|refresh|session)? ?token|(?:signing |client |shared |webhook )*secret|bearer|credentials|safe ?word|(?:[a-z-]+ )?code|combination|keypad|(?:recovery|seed) phrase)(?![\p{L}\p{N}_]|-\w)/iu,
+  /(?<![\p{L}\p{N}_])(?:password|passwd|pass(?: ?)phrase|passcode|pwd|pw|pin|(?:api|access|secret|private|licen[cs]e|wi-?fi|security|master|activation|signing) ?key|(?:access|api|bearer|auth|refresh|session)? ?token|(?:(?:signing|client|shared|webhook) ){0,3}secret|bearer|credentials|safe ?word|(?:(?<!-)[a-z][a-z-]{0,39} )?code|combination|keypad|(?:recovery|seed) phrase)(?![\p{L}\p{N}_]|-\w)/iu,
 );
 
 /** Names whose value may be words, in quotes. */

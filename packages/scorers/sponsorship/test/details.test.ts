@@ -131,8 +131,12 @@ test.each([
   ['brackets', '([{'],
   ['spaces', ' '],
   ['colons', 'a:'],
-])('a long run of %s ends: 50,000 characters, read as they come', (_, of) => {
-  const text = of.repeat(Math.ceil(5e4 / of.length)).slice(0, 5e4),
+  ['rules', '-'],
+  ['words with hyphens', 'a-'],
+  ['words before a code', '-a '],
+  ['names of secrets', 'shared signing '],
+])('a long run of %s ends: 100,000 characters, read as they come', (_, of) => {
+  const text = of.repeat(Math.ceil(1e5 / of.length)).slice(0, 1e5),
     growing: Writable = tokenise('');
   for (const share of [0.25, 0.5, 0.75, 1]) {
     growing.text = text.slice(0, share * text.length);

@@ -1,21 +1,10 @@
 import { fit } from '../fit.ts';
 import type { NewProblem, Material } from '../material.ts';
-import { between, uuid } from '../values.ts';
-
-/** Returns a function that gives `count` distinct names; a larger count extends the same list. */
-function growing(make: () => string): (count: number) => readonly string[] {
-  let found: readonly string[] = [];
-  return (count) => {
-    const known = new Set(found);
-    while (known.size < count) known.add(make());
-    found = [...known];
-    return found.slice(0, count);
-  };
-}
+import { between, growing, uuid, wordsOf } from '../values.ts';
 
 /** LongEval: numbered lines, one of which is asked for by its name. */
 export function lines({ encode, sentences, tokens, draw }: Material): NewProblem {
-  const words = [...new Set(sentences.flatMap((sentence) => sentence.toLowerCase().match(/\b[a-z]{4,10}\b/g) ?? []))],
+  const words = wordsOf('longeval', sentences, 2),
     names = growing(() => `${draw.pick(words)}-${draw.pick(words)}`),
     numbers = growing(() => String(between(draw, 1, 50_000))),
     share = draw.next(),

@@ -1,7 +1,7 @@
 import { fit } from '../fit.ts';
 import type { NewProblem, Material } from '../material.ts';
 import type { Random } from '../random.ts';
-import { between, distinct, letters, listText, shuffle, uuid } from '../values.ts';
+import { between, distinct, letters, listText, shuffle, uuid, wordsOf } from '../values.ts';
 
 type Kind = 'words' | 'numbers' | 'uuids';
 /** Parameters of a needle task in RULER's configuration. */
@@ -18,10 +18,6 @@ export interface NeedleArgs {
 const NOISE = 'The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again.';
 /** RULER's depths in percent: 40 even ones, rounded, as shares. */
 const DEPTHS = Array.from({ length: 40 }, (_, i) => Math.round((100 * i) / 39) / 100);
-
-const wordsOf = (sentences: readonly string[]): readonly string[] => [
-  ...new Set(sentences.flatMap((sentence) => sentence.toLowerCase().match(/\b[a-z]{4,10}\b/g) ?? [])),
-];
 
 const drawing = (draw: Random, words: readonly string[]): Readonly<Record<Kind, () => string>> => ({
   words: () => `${draw.pick(words)}-${draw.pick(words)}`,
@@ -48,7 +44,8 @@ function atDepths(
 export const needles =
   ({ haystack, keys, values, k, v, q }: NeedleArgs) =>
   ({ encode, sentences, tokens, draw }: Material): NewProblem => {
-    const make = drawing(draw, wordsOf(sentences)),
+    const words = keys === 'words' || values === 'words' ? wordsOf('niah', sentences, 2) : [],
+      make = drawing(draw, words),
       fact = (key: string, value: string): string => `One of the special magic ${values} for ${key} is: ${value}.`,
       names = distinct(Math.max(k, q), make[keys]),
       all = distinct(names.length * v, make[values]),
@@ -128,7 +125,7 @@ export function vt({ encode, tokens, draw }: Material): NewProblem {
 export function cwe({ encode, sentences, tokens, draw }: Material): NewProblem {
   const short = tokens < 4096,
     [often, seldom] = short ? [6, 1] : [30, 3],
-    words = shuffle(draw, wordsOf(sentences)),
+    words = shuffle(draw, wordsOf('cwe', sentences, 80)),
     common = words.slice(0, 10),
     maxNewTokens = 120,
     head =

@@ -39,9 +39,15 @@ const OWN: Readonly<Record<string, Own>> = {
       offsets: own.map(([a, b]) => [Math.max(0, a - from), b - from]),
     };
   },
-  rope(x, { start }): Rope {
-    const { angles, rotary } = x as Rope;
-    return { rotary, angles: (positions) => angles(positions.map((p) => p + start)) };
+  rope(x, { start }, { ops }, slots): Rope {
+    const { angles, rotary, moved } = x as Rope;
+    return {
+      rotary,
+      angles: (positions) => angles(positions.map((p) => p + start)),
+      ...(moved && {
+        moved: { positions: moved.positions.map((p) => p - start), index: ops.take(moved.index, slots) },
+      }),
+    };
   },
   embeddings: (x) => x,
 };

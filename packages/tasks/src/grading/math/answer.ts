@@ -40,7 +40,7 @@ function read(given: string, depth: number): MathAnswer {
   if (depth > 8) throw new NoFormula();
   const text = given.trim().replace(/^[a-zA-Z] ?\\in(?![a-zA-Z]) ?/, ''),
     inner = (one: string): MathAnswer => read(one, depth + 1),
-    words = /^[a-zA-Z][a-zA-Z' -]{3,}$|^\(?[A-Z]\)?$/.test(text);
+    words = /^[a-zA-Z][a-zA-Z' -]{3,}$|^(?:[Yy]es|[Nn]o|[Oo]dd|[Aa]ll)$|^\(?[A-Z]\)?$/.test(text);
   if (words) return { kind: 'text', text: text.replace(/^\(([A-Z])\)$/, '$1') };
   const based = /^([0-9A-Z]+) ?_ ?(?:\{ ?(\d+) ?\}|(\d))$/.exec(text);
   if (based) return { kind: 'text', text: `${based[1]}_${based[2] ?? based[3]}` };
