@@ -8,7 +8,7 @@ let model: Model, ids: readonly number[];
 beforeAll(async () => {
   model = await loadModel('embedded');
   ({ ids } = model.tokenizer.encode(
-    'All of the clocks in April were striking thirteen, and nobody heard them. '.repeat(4),
+    'All of the clocks in April were striking thirteen, and few heard them. '.repeat(4),
   ));
 });
 afterAll(() => model.destroy());

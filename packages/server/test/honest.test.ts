@@ -20,7 +20,8 @@ const chat = (body: object) => on.post('/v1/chat/completions', { messages, max_t
 describe('what an answer says of its memory', () => {
   test('slots, bytes and tokens add up, in the body and in the header', async () => {
     const { json, headers, status } = await chat({ kv: { protect: ['XK7M9P2Q'] } }),
-      { kv, prompt_tokens: prompt, kept_slots, dropped_slots } = json.usage;
+      { kv, prompt_tokens: prompt, kept_slots, dropped_slots } = json.usage,
+      { notes, ...counts } = kv;
     expect(status).toBe(200);
     expect(kv.slots).toEqual({ kept: kept_slots, dropped: dropped_slots });
     expect(kv.bytes.live).toBe(json.usage.cache.live_bytes);
@@ -28,7 +29,8 @@ describe('what an answer says of its memory', () => {
     expect(kv.tokens.dropped).toBeGreaterThan(0);
     expect(kv.tokens.protected).toBeGreaterThan(8);
     expect(kv.budget).toBe(40);
-    expect(JSON.parse(headers.get('x-kv-usage')!)).toEqual(kv);
+    expect(JSON.parse(headers.get('x-kv-usage')!)).toEqual(counts);
+    expect(notes).toEqual(json.kv.notes);
   });
   test('a stream says what holds from its start in a header, and the rest with the usage', async () => {
     const answer = await fetch(`${on.url}/v1/chat/completions`, {

@@ -141,6 +141,7 @@ export class Answers {
         sequencePolicy,
         limits: {
           ...drawnBy(sampling, defaults.sampling),
+          seed: sampling.seed + i * n, // of the first of the prompt's answers
           maxNewTokens: Math.min(maxNewTokens, room),
           // what has a form ends by itself
           stop: shaped.grammar ? stop : [...stop, ...lineEnds],

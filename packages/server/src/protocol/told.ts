@@ -17,6 +17,8 @@ export interface RetentionUsage {
   };
   readonly policy: string;
   readonly budget?: Answer['budget'];
+  /** What a person should know of it, such as a share that was raised. */
+  readonly notes?: readonly string[];
 }
 
 /** Returns what is told of an answer: all of it once its usage is known, and before that what holds from the start. */
@@ -33,10 +35,11 @@ export const toldOf = ({ policy, budget, protectedTokens, read }: Answer, usage?
   },
   policy,
   ...(budget !== undefined && { budget }),
+  ...(usage && usage.notes.size > 0 && { notes: [...usage.notes] }),
 });
 
-/** The header that says it, for clients that see no body: one line of JSON in ASCII. */
-export const toldHeader = (told: RetentionUsage): Readonly<Record<'x-kv-usage', string>> => ({
+/** The header that says it but for the notes, for clients that see no body: one line of JSON in ASCII. */
+export const toldHeader = ({ notes: _, ...told }: RetentionUsage): Readonly<Record<'x-kv-usage', string>> => ({
   'x-kv-usage': JSON.stringify(told).replace(
     /[\u007f-\uffff]/g,
     (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,

@@ -16,6 +16,8 @@ export class NamedConversations<T> {
   readonly #texts = new Map<string, string>();
   readonly #store: ConversationStore | undefined;
   readonly #failed: (cause: unknown) => void;
+  /** What the store does for each id, in its order. */
+  readonly #stores = new Map<string, Promise<void>>();
   #characters = 0;
 
   constructor(store?: ConversationStore, failed: (cause: unknown) => void = () => {}) {
@@ -29,9 +31,9 @@ export class NamedConversations<T> {
   name(id: string, conversation: T): Promise<void> | undefined {
     const text = JSON.stringify(conversation);
     this.#keep(id, text);
-    const put = this.#store
-      ?.put(keyOf(id), new TextEncoder().encode(`${id}\n${sealOf(text)}\n${text}`))
-      .catch(this.#failed);
+    const put = this.#inTurn(id, (store) =>
+      store.put(keyOf(id), new TextEncoder().encode(`${id}\n${sealOf(text)}\n${text}`)),
+    );
     return this.#store?.shared ? put : undefined;
   }
 
@@ -54,10 +56,23 @@ export class NamedConversations<T> {
     return JSON.parse(text) as T;
   }
 
-  forget(id: string): void {
+  /** Forgets a conversation; returns what settles once the store has too. */
+  async forget(id: string): Promise<void> {
     this.#characters -= this.#texts.get(id)?.length ?? 0;
     this.#texts.delete(id);
-    this.#store?.delete(keyOf(id)).catch(this.#failed);
+    await this.#inTurn(id, (store) => store.delete(keyOf(id)));
+  }
+
+  /** Does something in the store once what was asked before of this id is done. */
+  async #inTurn(id: string, work: (store: ConversationStore) => Promise<unknown>): Promise<void> {
+    const store = this.#store;
+    if (!store) return;
+    const done = (this.#stores.get(id) ?? Promise.resolve()).then(async () => {
+      await work(store).catch(this.#failed);
+    });
+    this.#stores.set(id, done);
+    await done;
+    if (this.#stores.get(id) === done) this.#stores.delete(id);
   }
 
   #keep(id: string, text: string): void {
@@ -74,6 +89,7 @@ export class NamedConversations<T> {
   /** Returns what the store has under an id; what is damaged is deleted, and told. */
   async #stored(id: string): Promise<string | undefined> {
     try {
+      await this.#stores.get(id);
       const bytes = await this.#store?.get(keyOf(id));
       if (!bytes) return undefined;
       const [of, seal, ...rest] = new TextDecoder().decode(bytes).split('\n'),

@@ -228,7 +228,18 @@ export class Scheduler {
     const { state, start } = found ?? {};
     if (!state || !start) return;
     const rest = await start.rest(state.tail);
-    if (rest && rest.length > 0) job.from = { state, ids: [...state.unread, ...rest] };
+    if (!rest || rest.length === 0) return;
+    const ids = [...state.unread, ...rest];
+    if (this.#fits(job.request, state.length + ids.length)) job.from = { state, ids };
+  }
+
+  /**
+   * Whether so many tokens leave room for the answer. A conversation that is read again may be shorter than its cache:
+   * templates leave out the reasoning of earlier answers.
+   */
+  #fits({ sequencePolicy, limits }: SequenceRequest, tokens: number): boolean {
+    const { maxPositions } = this.#model.config;
+    return sequencePolicy.policy?.evicts === true || tokens + limits.maxNewTokens <= maxPositions;
   }
 
   #begin(job: Job): void {

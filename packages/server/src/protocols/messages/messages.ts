@@ -106,10 +106,11 @@ const head = ({ model }: Answer): object => ({
   role: 'assistant',
   model,
 });
-const ending = (finish: FinishReason, stopText: string | undefined): object => ({
-  stop_reason: finish === 'stop' && stopText !== undefined ? 'stop_sequence' : STOPS[finish],
-  stop_sequence: stopText ?? null,
-});
+/** How an answer ended. Of texts that end it, those of the server alone are no stop sequence: a line's end, say. */
+function ending({ asked }: Answer, finish: FinishReason, stopText: string | undefined): object {
+  const stopped = finish === 'stop' && stopText !== undefined && asked.stop.includes(stopText);
+  return { stop_reason: stopped ? 'stop_sequence' : STOPS[finish], stop_sequence: stopped ? stopText : null };
+}
 
 const deltaOf = (kind: Segment['kind'], text: string): object =>
   kind === 'text'
@@ -142,7 +143,7 @@ export const messages: Protocol = {
     return {
       ...head(answer),
       content: segments.map(blockOf),
-      ...ending(finish, stopText),
+      ...ending(answer, finish, stopText),
       usage: usageOf(answer, usage),
     };
   },
@@ -156,7 +157,7 @@ export const messages: Protocol = {
       for await (const event of segmentsOf(answer.events))
         if (event.what === 'usage')
           yield eventFrame('message_delta', { delta: ended, usage: usageOf(answer, event.usage) });
-        else if (event.what === 'end') ended = ending(event.finish, event.stopText);
+        else if (event.what === 'end') ended = ending(answer, event.finish, event.stopText);
         else {
           const { index, kind } = event.segment;
           if (event.what === 'begin')

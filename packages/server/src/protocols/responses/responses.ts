@@ -67,7 +67,8 @@ async function itemsOf(
     input.map(async (item, i): Promise<Item> => {
       if (item.type !== 'item_reference') return item;
       try {
-        return (await remembered.named(item.id)).items[0];
+        const { items, conversation } = await remembered.named(item.id);
+        if (!conversation) return items[0];
       } catch (cause) {
         if (!(cause instanceof Refusal)) throw cause;
         throw new Refusal(
@@ -75,8 +76,23 @@ async function itemsOf(
           { status: 404, param: `input[${i}].id`, code: 'item_not_found' },
         );
       }
+      throw new Refusal(
+        `'input[${i}].id' is that of a response, got ${JSON.stringify(item.id.slice(0, 80))}: send it as 'previous_response_id'`,
+        { status: 404, param: `input[${i}].id`, code: 'item_not_found' },
+      );
     }),
   );
+}
+
+/** Returns all items of an earlier response. @throws Refusal with 404 for one that is gone, and for the id of an item */
+async function earlierItems(id: string, remembered: NamedConversations<ResponseRecord>): Promise<readonly Item[]> {
+  const { items, conversation } = await remembered.named(id);
+  if (conversation) return items;
+  throw new Refusal(`'previous_response_id' is not that of a response, got ${JSON.stringify(id.slice(0, 80))}`, {
+    status: 404,
+    param: 'previous_response_id',
+    code: 'previous_response_not_found',
+  });
 }
 
 /**
@@ -122,7 +138,7 @@ async function ask(body: ResponsesRequest, remembered: NamedConversations<Respon
   if (previous === undefined && (body.input ?? []).length === 0)
     throw new Refusal("'input' is expected, got none", { param: 'input' });
   const input = await itemsOf(body.input, remembered),
-    before = previous === undefined ? [] : (await remembered.named(previous)).items,
+    before = previous === undefined ? [] : await earlierItems(previous, remembered),
     items = [...before, ...input];
   const sampling = readSampling(body),
     own: Own = {
@@ -394,8 +410,9 @@ export function responseRoutes(app: FastifyInstance, remembered: NamedConversati
     return { object: 'list', data, first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null, has_more: false };
   });
   app.delete<OfResponse>('/v1/responses/:id', async ({ params: { id } }) => {
-    await found(id);
-    remembered.forget(id);
+    const { output = [] } = (await found(id)).response as { readonly output?: readonly { readonly id?: string }[] };
+    // the items of its output have ids of their own
+    await Promise.all([id, ...output.flatMap((item) => item.id ?? [])].map((one) => remembered.forget(one)));
     return { id, object: 'response', deleted: true };
   });
 }
