@@ -134,8 +134,10 @@ describe('protected positions', () => {
     sequence.protect(spans);
     await sequence.prefill(ids, { policy: policyOf('knorm'), budget: 40 });
     const fork = sequence.fork(),
-      loaded = await loadCache(model, await saveCache(sequence), { policy: (label) => label });
-    for (const [i, each] of [sequence, fork, loaded].entries()) {
+      bytes = await saveCache(sequence),
+      loaded = await loadCache(model, bytes, { policy: (label) => label }),
+      others = [await loadCache(model, bytes), await loadCache(model, bytes, { policy: 'streaming | topK' })];
+    for (const [i, each] of [sequence, fork, loaded, ...others].entries()) {
       await each.evict(i === 2 ? (each.active.policy.piece as Policy) : policyOf('streaming(sinks=1)'), 12);
       expect(keptAll(each.kept(), spans)).toBe(true);
       expect(() => each.protect([[0, 20]])).toThrow('got some that were evicted');

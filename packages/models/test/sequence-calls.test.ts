@@ -63,6 +63,20 @@ it('a refused event leaves the policy that was active', async () => {
   sequence.destroy();
 });
 
+it('sums of attention that begin within a text are told', async () => {
+  const [late, whole] = [new Sequence(model), new Sequence(model)],
+    options = { policy: policyOf('h2o'), budget: 60 };
+  await late.prefill(ids.slice(0, 80));
+  await late.prefill(ids.slice(80), options);
+  await late.prefill(ids.slice(0, 20), options);
+  await whole.prefill(ids, options);
+  expect(late.stats.notes.filter((note) => note.includes("'h2o ∘ topK' sums attention from token 80 on"))).toHaveLength(
+    1,
+  );
+  expect(whole.stats.notes).toEqual([]);
+  for (const each of [late, whole]) each.destroy();
+});
+
 it('no more tokens leave what was read, and its logits', async () => {
   const sequence = new Sequence(model);
   await sequence.prefill(ids);

@@ -85,8 +85,17 @@ export const compositeTokens = scoreAllocator(
           open: ops.mul(ops.atLeast(index, sure), ops.less(index, usable)),
         };
       });
-      const total = share.reduce((a, b) => ops.add(a, b));
-      return shareOfBest(ops, competing, total);
+      const heads = layers.map(({ budgets }) => budgets.shape[0]);
+      const sumUp = (each: readonly Tensor[]): Tensor => each.reduce((a, b) => ops.add(a, b));
+      if (heads.every((G) => G === heads[0])) return shareOfBest(ops, competing, sumUp(share));
+      // composites of layers with more heads cost more slots: one row a head, and what all of these keep
+      const rows = competing.map(({ scores, sure, open }, l) => ({
+        scores: ops.broadcast(scores, heads[l]),
+        sure: ops.broadcast(sure, heads[l]),
+        open: ops.broadcast(open, heads[l]),
+      }));
+      const total = sumUp(share.map((each, l) => ops.mul(each, heads[l])));
+      return shareOfBest(ops, rows, total).map((kept) => ops.reduce('min', kept, 'rows'));
     },
   },
   ({ ops, scores, budgets, acrossLayers, index }) => ({

@@ -71,28 +71,29 @@ export function budgetsByWeight(
   window: number,
   most: number = Infinity,
 ): readonly Tensor[] {
-  const [{ ops, budgets: first }] = layers;
+  const [{ ops }] = layers;
   const L = layers.length;
-  const G = first.shape[0];
+  const heads = layers.map(({ budgets }) => budgets.shape[0]);
   const one = (l: number): Tensor =>
     ops.from({ data: Float32Array.from({ length: L }, (_, i) => Number(i === l)), shape: [1, L] });
   const row = (values: readonly (Tensor | number)[]): Tensor =>
     values.map((x, l) => ops.mul(one(l), x)).reduce((a, b) => ops.add(a, b));
-  // counts slots of a head where all heads of all layers hold the same number, else of a layer, so that a short head
-  // costs no slot
-  const even = layers.every(({ at }) => at.aligned);
-  const unit = even ? 1 : G;
+  // counts slots of a head where all layers have as many heads, which hold the same number, else of a layer, so that a
+  // short head costs no slot
+  const even = layers.every(({ at }, l) => at.aligned && heads[l] === heads[0]);
+  const units = heads.map((G) => (even ? 1 : G));
   const all = (x: Tensor): Tensor => ops.reduce(even ? 'mean' : 'sum', x, 'rows');
   const held = layers.map(({ scores }) => ops.sum(ops.fill(scores, 1))); // [G, 1]
-  const floors = layers.map(({ budgets, forced }) => {
+  const floors = layers.map(({ budgets, forced }, l) => {
     // a window larger than the budget is no reason to exceed it
     const fair = ops.min(window, ops.map('floor', ops.reduce('mean', budgets, 'rows')));
-    return ops.mul(ops.max(fair, forced && ops.reduce('max', ops.count(forced), 'rows')), unit);
+    return ops.mul(ops.max(fair, forced && ops.reduce('max', ops.count(forced), 'rows')), units[l]);
   });
-  const caps = layers.map(({ at }, l) => ops.min(all(held[l]), unit * Math.min(at.slots, Math.max(window, most))));
+  const caps = layers.map(({ at }, l) => ops.min(all(held[l]), units[l] * Math.min(at.slots, Math.max(window, most))));
   const total = layers.map(({ budgets }) => all(budgets)).reduce((a, b) => ops.add(a, b));
   const shares = ops.kernel(shareOut, { weights: row(weights), floors: row(floors), caps: row(caps), total });
   return layers.map(({ forced }, l) => {
+    const G = heads[l];
     const mine = ops.sum(ops.mul(shares, one(l))); // [1, 1]
     if (even) return ops.broadcast(mine, G);
     const flat = (x: Tensor): Tensor => ops.reshape(x, [1, G]);

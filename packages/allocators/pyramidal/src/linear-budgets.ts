@@ -11,7 +11,8 @@ import { beta, line, tenths } from './line.ts';
  * the line and so overspend; here largest remainders make the sum exact. Prompts shorter than 2 (M - W) get uniform
  * budgets, as theirs do. For layers of different lengths, which the paper does not have: the line is that of the
  * longest layer (a sliding window shortens the others), none gets more than it holds, and the difference goes to the
- * others in equal parts.
+ * others in equal parts. Where layers have different numbers of KV heads, the line is scaled to the same slots in all and
+ * rounded down.
  */
 export const linearBudgets = allocator(
   'linearBudgets',
@@ -22,9 +23,11 @@ export const linearBudgets = allocator(
   },
   (plan, { beta: steepness }) => {
     const layers = plan.budgets.length;
-    const heads = plan.budgets[0]?.length ?? 0;
-    const total = Math.round(sumOf(plan.budgets.flat()) / Math.max(1, heads));
-    const mean = total / layers;
+    const heads = plan.budgets.map(({ length }) => length);
+    const [first = 0] = heads;
+    const alike = heads.every((count) => count === first);
+    const total = Math.round(sumOf(plan.budgets.flat()) / Math.max(1, first));
+    const mean = alike ? total / layers : sumOf(plan.budgets.flat()) / sumOf(heads);
     const shortest = plan.lengths.map((row) => Math.min(...row));
     const slots = Math.max(...shortest);
     const above = mean - plan.floor;
@@ -36,8 +39,13 @@ export const linearBudgets = allocator(
     if (above <= 0) return fallback(`a budget of ${tenths(mean)} leaves nothing above the ${plan.floor} forced slots`);
     if (slots < 2 * above) return fallback(`${slots} slots are fewer than 2 (M - W) = ${tenths(2 * above)}`);
     const caps = plan.lengths.map((row, l) => Math.max(shortest[l], Math.min(plan.floor, Math.max(...row))));
-    const wanted = line(above, slots - plan.floor, steepness, layers).map((x) => x + plan.floor);
-    const budgets = apportion(wanted, total, plan.floor, caps);
-    return { ...plan, budgets: budgets.map((b) => new Array<number>(heads).fill(b)) };
+    const over = line(above, slots - plan.floor, steepness, layers);
+    // layers of more heads cost more of the same budget
+    const scale = alike ? 1 : (above * sumOf(heads)) / sumOf(over.map((x, l) => x * heads[l]));
+    const wanted = over.map((x) => scale * x + plan.floor);
+    const budgets = alike
+      ? apportion(wanted, total, plan.floor, caps)
+      : wanted.map((x, l) => Math.min(Math.floor(x), caps[l]));
+    return { ...plan, budgets: budgets.map((b, l) => new Array<number>(heads[l]).fill(b)) };
   },
 );

@@ -35,8 +35,11 @@ export interface SequenceCaches {
   readonly context: SequenceContext;
   /** The slots of all layers, counted on the host. */
   readonly slots: SlotCounts;
-  /** Its layers, and which states of pieces each has. */
-  readonly layers: readonly { readonly states: { has(id: string): boolean } }[];
+  /** Its layers, which states of pieces each has, and its running sums of attention once they are kept. */
+  readonly layers: readonly {
+    readonly states: { has(id: string): boolean };
+    readonly accumulated?: object | undefined;
+  }[];
   /** Starts recording what these signals read; what is recorded already goes on. */
   observe(signals: readonly AnySignal[]): void;
   /** Stops recording, and frees what only events read. */

@@ -1,5 +1,5 @@
 import { id, KvError } from '@kv/core';
-import { allowanceOf, compile, isState, settleOwn, showValue, slotState, union } from '@kv/core/engine';
+import { allowanceOf, compile, isState, settleOwn, showValue, slotState, union, withProtected } from '@kv/core/engine';
 import type { AttendHook, OptionValues } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import { fileSource, expectNamed, slotHeads, type KvHeads } from '@kv/checkpoints';
@@ -51,7 +51,8 @@ export async function loadCache(
   checkNumbers(manifest, arrays, config, where);
   const given = typeof policy === 'function' ? await policy(manifest.policy) : policy,
     found = given === undefined ? undefined : await policyOf(given),
-    compiled = remembered(compile(found ?? id), manifest),
+    { protect = [] } = manifest,
+    compiled = remembered(withProtected(compile(found ?? id), protect), manifest),
     attends = await termIn(manifest, found && compiled, where);
   const logits = Array.from({ length: manifest.logits }, (_, i) =>
     (arrays.get('logits') as Float32Array).slice(i * config.vocab, (i + 1) * config.vocab),
@@ -64,6 +65,8 @@ export async function loadCache(
   });
   try {
     memory.restore(snapshotOf(manifest, arrays, slotHeads(config)));
+    if (!memory.slots.holds(protect))
+      throw new KvError(where, 'expected protected positions that the cache holds, got some that it does not');
     const { tokens } = manifest,
       last = lastEvent(manifest, arrays, levelOf(memory.cache.form)),
       given = budget ?? (manifest.bytes === undefined ? undefined : { bytes: manifest.bytes }),

@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import { isShare } from '@kv/core/engine';
-import type { BudgetShare, StateSpec } from '@kv/core';
+import type { BudgetShare, PositionSpan, StateSpec } from '@kv/core';
 import type { SavedTerm } from '../memory/active-policy.ts';
 import { storedForms, type StorageForm } from '../cache/form.ts';
 import { object, show, type JsonFields } from '@kv/checkpoints';
@@ -37,6 +37,8 @@ export interface SavedManifest {
   /** Fingerprint of the model whose keys and values these are. */
   readonly model: string;
   readonly policy: string;
+  /** Positions that no event evicts, whatever the policy; absent in files of older releases. */
+  readonly protect?: readonly PositionSpan[];
   readonly budget: number | null;
   /** For a budget in bytes: the bytes. */
   readonly bytes?: number;
@@ -83,6 +85,7 @@ export function parseManifest(value: unknown, where: string): SavedManifest {
     form: version === 1 ? 'f32' : word(fields, 'form', Object.keys(storedForms) as StorageForm[], where),
     model: text(fields, 'model', where),
     policy: text(fields, 'policy', where),
+    ...(fields.protect !== undefined && { protect: parseSpans(fields, where) }),
     budget: fields.budget === null ? null : count(fields, 'budget', where),
     ...(fields.bytes !== undefined && { bytes: bytesOf(fields, where) }),
     ...(fields.share !== undefined && { share: parseShare(fields.share, where) }),
@@ -101,6 +104,18 @@ export function parseManifest(value: unknown, where: string): SavedManifest {
   };
 }
 
+/** Reads ranges of positions, ascending and apart. */
+function parseSpans(fields: JsonFields, where: string): readonly PositionSpan[] {
+  let end = -1;
+  return items(fields, 'protect', where).map((value): PositionSpan => {
+    const [from, to, ...more] = Array.isArray(value) ? (value as readonly unknown[]) : [],
+      ascends = isCount(from) && isCount(to) && end < from && from < to;
+    if (!ascends || more.length > 0)
+      throw new KvError(where, `protect must be ranges [from, to) of positions that ascend, got ${show(value)}`);
+    end = to;
+    return [from, to];
+  });
+}
 function parseShare(value: unknown, where: string): NonNullable<SavedManifest['share']> {
   const fields = object(value, where, 'share'),
     of = text(fields, 'of', where),

@@ -89,6 +89,7 @@ export async function saveCache(sequence: Sequence): Promise<Uint8Array> {
     form: saved.layers[0].slots.form,
     model: fingerprint,
     policy: policy.label,
+    ...(policy.protectedSpans.length > 0 && { protect: policy.protectedSpans }),
     budget: budget ? Math.min(budget.slots, MOST) : null,
     ...(budget?.bytes !== undefined && { bytes: budget.bytes }),
     ...(budget?.share !== undefined && {

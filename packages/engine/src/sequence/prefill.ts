@@ -72,6 +72,10 @@ export async function* prefill(
   progress.setPrompt(ids.length);
   sequence.rollback();
   schedule.active = active;
+  if (progress.length > 0 && observationPlan(needs).accumulated && memory.caches.layers.some((l) => !l.accumulated))
+    schedule.note(
+      `'${compiled.methodName}' sums attention from token ${progress.length} on: what the tokens before it looked at was not remembered`,
+    );
   const hooks = [...compiled.hooks('view'), ...compiled.hooks('step')];
   memory.caches.observe(
     union(
