@@ -1,4 +1,4 @@
-/** Every piece that policy text can name, as functions: `@kv/policies/pieces`. */
+/** Every piece that policy text can name, but for those of `@kv/core`, as functions: `@kv/policies/pieces`. */
 export * from '@kv/allocators-ada-kv';
 export * from '@kv/allocators-fixed';
 export * from '@kv/allocators-mass';

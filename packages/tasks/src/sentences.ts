@@ -17,3 +17,9 @@ export function expectSentences(what: string, sentences: readonly string[]): voi
       `${what}: expected sentences of a text to hide facts in, got none: a longer text, see sentencesOf`,
     );
 }
+
+/** Returns `size` sentences from one on, again and again. @throws RangeError without any */
+export function proseFrom(what: string, sentences: readonly string[], from: number, size: number): readonly string[] {
+  expectSentences(what, sentences);
+  return Array.from({ length: size }, (_, i) => sentences[(from + i) % sentences.length]);
+}

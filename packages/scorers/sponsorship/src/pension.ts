@@ -15,7 +15,7 @@ const pensioning = onStep('pensioning', { options, needs }, ({ ops, started, pas
 
 /**
  * Pension, P: a moving average of the attention that a slot received, P <- rate P + (1 - rate) a after every generated
- * token, from the newest prompt token's attention on.
+ * token, from the first one's attention on; before that, the newest prompt token's attention.
  *
  * @remarks Transactional Attention, eq. 1, which gives neither rate nor start: both are ours. Weights on query rows
  * `[H, n]`.

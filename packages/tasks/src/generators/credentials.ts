@@ -1,5 +1,6 @@
 import { fit } from '../fit.ts';
 import type { NewProblem, Material } from '../material.ts';
+import { proseFrom } from '../sentences.ts';
 import type { Random } from '../random.ts';
 import { TOPICS } from '../topics.ts';
 import { between, code, distinct, letters } from '../values.ts';
@@ -22,8 +23,7 @@ export function hide(
 ): NewProblem {
   const from = draw.below(sentences.length),
     { context, question } = fit(what, encode, { tokens, maxNewTokens: asked.maxNewTokens }, (size) => {
-      const prose = Array.from({ length: size }, (_, i) => sentences[(from + i) % sentences.length]);
-      return { context: atDepths(prose, statements), question: asked.question };
+      return { context: atDepths(proseFrom(what, sentences, from, size), statements), question: asked.question };
     });
   return { grader: 'any', ...asked, context, question };
 }

@@ -1,5 +1,6 @@
 import { fit } from '../fit.ts';
 import type { Material, NewProblem } from '../material.ts';
+import { proseFrom } from '../sentences.ts';
 import type { Random } from '../random.ts';
 import { code } from '../values.ts';
 import { atDepths } from './credentials.ts';
@@ -21,10 +22,7 @@ function oneOf(what: string, { encode, sentences, tokens, draw, part }: Material
     longest = questions[lengths.indexOf(Math.max(...lengths))],
     from = draw.below(sentences.length),
     { context } = fit(what, encode, { tokens, maxNewTokens }, (size) => ({
-      context: atDepths(
-        Array.from({ length: size }, (_, i) => sentences[(from + i) % sentences.length]),
-        said,
-      ),
+      context: atDepths(proseFrom(what, sentences, from, size), said),
       question: longest,
     }));
   return {

@@ -1,5 +1,6 @@
 import { fit } from '../fit.ts';
 import type { NewProblem, Material } from '../material.ts';
+import { proseFrom } from '../sentences.ts';
 import type { Random } from '../random.ts';
 import { between, distinct, letters, listText, shuffle, uuid, wordsOf } from '../values.ts';
 
@@ -65,13 +66,7 @@ export const needles =
       kind = one ? values.slice(0, -1) : values,
       [some, are, were] = one ? ['A', 'is', 'is'] : ['Some', 'are all', 'are'];
     const hay = (size: number): string => {
-      if (haystack === 'essay')
-        return atDepths(
-          Array.from({ length: size }, (_, i) => sentences[(from + i) % sentences.length]),
-          statements,
-          depths,
-          ' ',
-        );
+      if (haystack === 'essay') return atDepths(proseFrom('niah', sentences, from, size), statements, depths, ' ');
       while (haystack === 'needle' && others.length < size) others.push(fact(make[keys](), make[values]()));
       const rows = haystack === 'noise' ? Array.from({ length: size }, () => NOISE) : others.slice(0, size);
       return atDepths(rows, statements, depths, '\n');
