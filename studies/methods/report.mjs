@@ -71,13 +71,13 @@ const later = ['after', 'log', 'paraphrased', 'questions'],
   snapkv = 'snapkv(window=16,kernel=17,pooling=max)',
   below = (points) => ({
     text: `less than ${points}`,
-    within: (low, high) => high < points,
+    within: (_, high) => high < points,
     outside: (low) => low > points,
   }),
   above = (points) => ({
     text: `more than ${points}`,
     within: (low) => low > points,
-    outside: (low, high) => high < points,
+    outside: (_, high) => high < points,
   }),
   near = (points) => ({
     text: `less than ${points} either way`,

@@ -234,7 +234,7 @@ export class Scheduler {
   }
 
   /**
-   * Whether so many tokens leave room for the answer. A conversation that is read again may be shorter than its cache:
+   * Whether a prompt of this length leaves room for the answer. A conversation that is read again may be shorter than its cache:
    * templates leave out the reasoning of earlier answers.
    */
   #fits({ sequencePolicy, limits }: SequenceRequest, tokens: number): boolean {
