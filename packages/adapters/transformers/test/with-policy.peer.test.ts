@@ -220,7 +220,13 @@ describe('what uses a model goes on using it', () => {
     expect(await generated(kept, next(more), { max_new_tokens: 4, past_key_values: cache })).toEqual(answer);
     await expect(
       generated(kept, next([9, ...more.slice(1), 5, 5, 5, 5, 5]), { max_new_tokens: 4, past_key_values: cache }),
-    ).rejects.toThrow(/^generate: expected a conversation that begins with the \d+ tokens that its cache has seen/);
+    ).rejects.toThrow(
+      /^generate: expected a conversation that goes on after the \d+ tokens that its cache has seen, got \d+ that do not/,
+    );
+    // what it has read is not read again
+    await expect(generated(kept, next(more), { max_new_tokens: 4, past_key_values: cache })).rejects.toThrow(
+      /to ask otherwise, fork the cache before the answer$/,
+    );
     await expect(
       withPolicy(model, { policy: policy('streaming'), budget: 30 }).then((other) =>
         generated(other, next(more), { max_new_tokens: 4, past_key_values: cache }),
