@@ -36,13 +36,14 @@ function measured(lines, bed) {
 if (file) {
   const lines = linesOf(file),
     // the prompts that every bed has
-    most = Math.min(...names.map((bed) => lines.filter((line) => line.bed === bed).length)),
-    beds = names.map((bed) =>
-      measured(
-        lines.filter(({ i }) => i < most),
-        bed,
-      ),
-    );
+    most = Math.min(...names.map((bed) => lines.filter((line) => line.bed === bed).length));
+  if (most === 0) throw new Error(`expected results of prompts of ${names.join(', ')} in ${file}, got none of some`);
+  const beds = names.map((bed) =>
+    measured(
+      lines.filter(({ i }) => i < most),
+      bed,
+    ),
+  );
   writeFileSync(stored, `${JSON.stringify(beds, null, 1)}\n`);
 }
 

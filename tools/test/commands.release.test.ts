@@ -62,7 +62,7 @@ const LOOKED_UP: readonly (readonly [command: RegExp, why: string])[] = [
     'needs a Redis server, or takes minutes to hours; tests of apps/cli run it',
   ],
   [
-    /^npm run -s study -- (?:hard-half|equal-bytes|agents|choose|refit|smollm2|papers(?! --(?:list|help|row caote)))|-- papers$/,
+    /^npm run -s study -- (?:hard-half|equal-bytes|agents|choose|refit|smollm2|methods(?!\/report$)|papers(?! --(?:list|help|row caote)))|-- papers$/,
     'takes an hour',
   ],
   [/npm run -s kv -- (?:gate|choose) --model \.kv/, 'takes minutes; documented commands with smaller files run'],
