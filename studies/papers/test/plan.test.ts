@@ -104,7 +104,7 @@ describe.each(plans)('plan %s', (name, { rows, tasks: of }) => {
       6: ['results-SmolLM2-135M-Instruct.Q4_1-6.json'],
       7: ['results-embedded-7.json'],
       8: ['results-embedded-8.json'],
-      9: [],
+      9: ['results-SmolLM2-135M-Instruct.Q4_1-9.json'],
     };
     const digests = [planText(name), ...results[name].map(study)].map((text) => {
       const { digest: own, plan } = JSON.parse(text) as { digest?: string; plan?: string };
