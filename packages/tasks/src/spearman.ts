@@ -10,7 +10,10 @@ function ranks(values: ArrayLike<number>): Float64Array {
   return out;
 }
 
-/** Returns Spearman's rank correlation, i.e. Pearson's of the ranks; 0 if one side does not vary. @throws RangeError for NaN */
+/**
+ * Returns Spearman's rank correlation, i.e. Pearson's of the ranks; 0 if one side does not vary.
+ * @throws RangeError for NaN
+ */
 export function spearman(x: ArrayLike<number>, y: ArrayLike<number>): number {
   const a = ranks(x),
     b = ranks(y),

@@ -26,8 +26,9 @@ export const linearBudgets = allocator(
     const heads = plan.budgets.map(({ length }) => length);
     const [first = 0] = heads;
     const alike = heads.every((count) => count === first);
-    const total = Math.round(sumOf(plan.budgets.flat()) / Math.max(1, first));
-    const mean = alike ? total / layers : sumOf(plan.budgets.flat()) / sumOf(heads);
+    const asked = sumOf(plan.budgets.flat());
+    const total = Math.round(asked / Math.max(1, first));
+    const mean = alike ? total / layers : asked / sumOf(heads);
     const shortest = plan.lengths.map((row) => Math.min(...row));
     const slots = Math.max(...shortest);
     const above = mean - plan.floor;

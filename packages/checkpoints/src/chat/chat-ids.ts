@@ -38,11 +38,13 @@ export function renderedIds(tokenizer: Tokenizer, { text, untrusted }: RenderedC
 export function renderedAfter({ text, untrusted }: RenderedChat, mark: string): RenderedChat | undefined {
   const at = text.lastIndexOf(mark);
   if (at < 0) return undefined;
-  const from = at + mark.length;
-  return {
-    text: text.slice(from),
-    untrusted: untrusted
-      .filter(([, end]) => end > from)
-      .map(([start, end]) => [Math.max(start, from) - from, end - from] as const),
-  };
+  return renderedPart({ text, untrusted }, at + mark.length, text.length);
 }
+
+/** Returns the characters `[from, to)` of a rendered conversation. */
+export const renderedPart = ({ text, untrusted }: RenderedChat, from: number, to: number): RenderedChat => ({
+  text: text.slice(from, to),
+  untrusted: untrusted
+    .map(([start, end]) => [Math.max(start, from) - from, Math.min(end, to) - from] as const)
+    .filter(([start, end]) => end > start),
+});

@@ -1,3 +1,4 @@
+import { renderedPart } from './chat-ids.ts';
 import type { ChatOptions, ChatTemplate, RenderedChat } from './chat-template.ts';
 
 /** A user's turn, cut where its question begins. */
@@ -22,7 +23,9 @@ export function cutTurn(
   const content = context + question,
     whole = template.render([{ role: 'user', content }], options),
     at = questionAt(whole, content, question);
-  return at < 0 ? undefined : { context: part(whole, 0, at), question: part(whole, at, whole.text.length) };
+  return at < 0
+    ? undefined
+    : { context: renderedPart(whole, 0, at), question: renderedPart(whole, at, whole.text.length) };
 }
 
 /**
@@ -43,10 +46,3 @@ function questionAt({ text: all, untrusted }: RenderedChat, content: string, que
     }
   return -1;
 }
-
-const part = ({ text: all, untrusted }: RenderedChat, from: number, to: number): RenderedChat => ({
-  text: all.slice(from, to),
-  untrusted: untrusted
-    .map(([start, end]) => [Math.max(start, from) - from, Math.min(end, to) - from] as const)
-    .filter(([start, end]) => end > start),
-});

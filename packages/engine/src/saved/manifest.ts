@@ -116,6 +116,7 @@ function parseSpans(fields: JsonFields, where: string): readonly PositionSpan[] 
     return [from, to];
   });
 }
+
 function parseShare(value: unknown, where: string): NonNullable<SavedManifest['share']> {
   const fields = object(value, where, 'share'),
     of = text(fields, 'of', where),

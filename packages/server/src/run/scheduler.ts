@@ -234,8 +234,8 @@ export class Scheduler {
   }
 
   /**
-   * Whether a prompt of this length leaves room for the answer. A conversation that is read again may be shorter than its cache:
-   * templates leave out the reasoning of earlier answers.
+   * Whether a prompt of this length leaves room for the answer. A conversation that is read again may be shorter than its
+   * cache: templates leave out the reasoning of earlier answers.
    */
   #fits({ sequencePolicy, limits }: SequenceRequest, tokens: number): boolean {
     const { maxPositions } = this.#model.config;
