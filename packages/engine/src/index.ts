@@ -152,7 +152,7 @@ export type { MemoryModel, MemoryOptions, ModelParts } from './memory/model-part
 export type { Model, ModelSource, RunningModel, Runtime } from './memory/runtime.ts';
 export { TokenProgress } from './memory/progress.ts';
 export { runProviders } from './memory/providers.ts';
-export type { Observing } from './memory/providers.ts';
+export type { Observing, ProviderRequest } from './memory/providers.ts';
 export { SlotCounts } from './memory/slot-counts.ts';
 export type { LayerSlots } from './memory/slot-counts.ts';
 export type { CacheSnapshot, LayerSnapshot, StoredState } from './memory/snapshot.ts';

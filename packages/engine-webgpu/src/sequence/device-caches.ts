@@ -208,7 +208,7 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
           if (bounded)
             await this.#timed(() =>
               this.#gpu.scope(async (own) => {
-                const [given] = await runDeviceProviders(this, policy, [l], own.commands);
+                const [given] = await runDeviceProviders(this, { policy, layers: [l] }, own.commands);
                 const subject = this.#subject(active, l, own, given),
                   stage = this.#stage(own, times);
                 waiting.set(
@@ -247,10 +247,11 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
     });
   }
 
-  runEvent({ active, layers, plan, times, onPass }: EventRequest): Promise<EventResult> {
+  runEvent(request: EventRequest): Promise<EventResult> {
+    const { active, layers, plan, times } = request;
     return this.#timed(() =>
       this.#gpu.scope(async (scope) => {
-        const given = await runDeviceProviders(this, active.policy, layers, scope.commands, onPass);
+        const given = await runDeviceProviders(this, { policy: active.policy, ...request }, scope.commands);
         return runOnDevice(
           active,
           layers.map((l, i) => this.#subject(active, l, scope, given[i])),

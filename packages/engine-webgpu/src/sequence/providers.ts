@@ -1,37 +1,33 @@
 import { id, KvError } from '@kv/core';
 import { compile, signalKey } from '@kv/core/engine';
 import type { Tensor } from '@kv/core';
-import type { CompiledPolicy } from '@kv/core/engine';
 import type { Commands } from '@kv/gpu';
 import { makeRoom, runProviders } from '@kv/engine';
-import type { Observing } from '@kv/engine';
+import type { Observing, ProviderRequest } from '@kv/engine';
 import { encodeSlots } from '../operations.ts';
 import type { DeviceState } from './device-state.ts';
 import { devicePass } from './pass.ts';
 import { hiddenRefused } from './signals.ts';
 import { foldStretches } from './contiguous-rows.ts';
 
-/** Runs the providers of a policy's signals for these layers. @param onPass called for every pass of a provider */
+/** Runs the providers of the signals that an event's policy reads, for its layers. */
 export const runDeviceProviders = (
   caches: DeviceState,
-  policy: CompiledPolicy,
-  layers: readonly number[],
+  request: ProviderRequest,
   commands: Commands,
-  onPass?: () => void,
 ): Promise<ReadonlyMap<string, unknown>[]> =>
   runProviders(
     caches.context,
-    policy,
-    layers,
+    request,
     async (ids, what) => {
-      onPass?.();
-      const observed = await observe(caches, ids, commands, what);
+      request.onPass?.();
+      const observed = await observe(caches, ids, commands, what, request.signal);
       return (layer) => observed[layer];
     },
     (signal) => ({
       hiddenNumbers: () => Promise.reject(hiddenRefused(signal)),
       attentionStretches(layer, stretches, strongest, record) {
-        onPass?.();
+        request.onPass?.();
         return foldStretches(caches, layer, stretches, strongest, record);
       },
       attentionRows: () =>
@@ -53,6 +49,7 @@ async function observe(
   ids: readonly number[],
   commands: Commands,
   { over, chosen }: Observing,
+  signal: AbortSignal | undefined,
 ): Promise<readonly Tensor[]> {
   const copy = caches.fork(),
     before = copy.layers.map(({ cache }) => cache.length),
@@ -65,7 +62,15 @@ async function observe(
       first = copy.context.progress.length,
       picked = queries && { positions: chosen!.map((i) => first + i), to: queries };
     (
-      await devicePass(copy, ids, { phase: 'prefill', active: { policy: compile(id) }, rows: 0, largest, over, picked })
+      await devicePass(copy, ids, {
+        phase: 'prefill',
+        active: { policy: compile(id) },
+        rows: 0,
+        signal,
+        largest,
+        over,
+        picked,
+      })
     ).release();
     for (const name of ['fused', 'statistics'] as const) caches.context.counters[name] += copy.context.counters[name];
     if (queries) return queries;

@@ -17,6 +17,7 @@ export async function attentionRows(
   layer: number,
   visit: (query: number, rows: Float32Array) => void,
   first = 0,
+  signal?: AbortSignal,
 ): Promise<void> {
   const { decoder, context } = caches,
     { counters, guard, form } = context,
@@ -36,7 +37,7 @@ export async function attentionRows(
       slots: Pick<Projection, 'k' | 'v'> | undefined;
     const inputs = await decoder.layerInputs(ids, x);
     for (const [at, { kind, at: l }] of kept.all.slice(0, last + 1).entries()) {
-      await guard.between({ phase: 'prefill' });
+      await guard.between({ phase: 'prefill', signal });
       if (kind === 'state') {
         x = await decoder.finish(at, x, await decoder.mix(at, x, copy.states.all[l]), undefined, inputs);
         continue;
@@ -63,7 +64,7 @@ export async function attentionRows(
     // queries that came before their slots: those are appended once more, block by block
     const cache = readers ? (alone = new LayerCache(heads, d, copy.context.ledger, { form })) : whole;
     for (let from = 0; from < m; from += BLOCK) {
-      await guard.pause();
+      await guard.between({ phase: 'prefill', signal });
       const to = Math.min(m, from + BLOCK),
         part = (all: Float32Array): Float32Array => rowsOf(all, all.length / (m * d), m, d, from, to);
       cache.append(part(k), part(v), positions.subarray(from, to), 0);

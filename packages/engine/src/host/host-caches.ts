@@ -186,7 +186,7 @@ export class HostCaches implements SequenceCaches, HostState {
   }
 
   async readers(policy: CompiledPolicy): Promise<readonly ((signal: AnySignal) => unknown)[]> {
-    const given = await runHostProviders(this, policy, [...this.layers.keys()]);
+    const given = await runHostProviders(this, { policy, layers: [...this.layers.keys()] });
     return given.map((provided, layer) => this.reader(layer, { provided }));
   }
 
@@ -269,10 +269,11 @@ export class HostCaches implements SequenceCaches, HostState {
     return runStepHooks(this, active).finally(() => this.#decoded.clear());
   }
 
-  async runEvent({ active, layers, plan, times, onPass }: EventRequest): Promise<EventResult> {
-    const { shared, slots, context } = this,
+  async runEvent(request: EventRequest): Promise<EventResult> {
+    const { active, layers, plan, times } = request,
+      { shared, slots, context } = this,
       { backend, guard } = context,
-      given = await runHostProviders(this, active.policy, layers, onPass),
+      given = await runHostProviders(this, { policy: active.policy, ...request }),
       common = this.#common ?? commonOf(backend);
     const subjects = layers.map((l, i) => ({
       at: slots.layerContext(l, active),

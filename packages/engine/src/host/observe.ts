@@ -1,4 +1,3 @@
-import type { CompiledPolicy } from '@kv/core/engine';
 import { range } from '@kv/core/shared';
 import { attentionWeights } from '../attention/attention.ts';
 import type { AttendOptions } from '../attention/attention.ts';
@@ -7,32 +6,30 @@ import { pickHeads } from '../decoder/joined-heads.ts';
 import type { SlotReader } from '../decoder/keeps.ts';
 import { makeRoom } from '../memory/make-room.ts';
 import { runProviders } from '../memory/providers.ts';
-import type { Observing } from '../memory/providers.ts';
+import type { Observing, ProviderRequest } from '../memory/providers.ts';
 import { attentionRows, rowsOf } from './attention-rows.ts';
 import type { HostState } from './host-state.ts';
 import { notRemembered } from '../memory/observation-plan.ts';
 
-/** Runs the providers of a policy's signals for these layers. @param onPass called for every pass of a provider */
+/** Runs the providers of the signals that an event's policy reads, for its layers. */
 export async function runHostProviders(
   caches: HostState,
-  policy: CompiledPolicy,
-  layers: readonly number[],
-  onPass?: () => void,
+  request: ProviderRequest,
 ): Promise<ReadonlyMap<string, unknown>[]> {
-  const { ops } = caches.context.backend;
+  const { ops } = caches.context.backend,
+    { policy, onPass, signal: abort } = request;
   const out = await runProviders(
     caches.context,
-    policy,
-    layers,
+    request,
     async (ids, what) => {
       onPass?.();
-      const observed = await observe(caches, ids, what);
+      const observed = await observe(caches, ids, what, abort);
       return (layer) => ops.from(observed[layer]);
     },
     (signal) => ({
       attentionRows(layer, visit, from) {
         onPass?.();
-        return attentionRows(caches, layer, visit, from);
+        return attentionRows(caches, layer, visit, from, abort);
       },
       async hiddenNumbers(key, fold) {
         const numbers = caches.hidden?.numbers(key, fold);
@@ -58,6 +55,7 @@ async function observe(
   caches: HostState,
   ids: readonly number[],
   { over, chosen }: Observing,
+  signal: AbortSignal | undefined,
 ): Promise<readonly Observed[]> {
   const copy = caches.fork(),
     { decoder, context } = caches,
@@ -72,7 +70,7 @@ async function observe(
     let x = decoder.embed(ids);
     const inputs = await decoder.layerInputs(ids, x);
     for (const [layer, { kind, at: l, reader }] of copy.kept.all.entries()) {
-      await context.guard.between({ phase: 'prefill' });
+      await context.guard.between({ phase: 'prefill', signal });
       if (kind === 'state') {
         x = await decoder.finish(layer, x, await decoder.mix(layer, x, copy.states.all[l]), undefined, inputs);
         continue;

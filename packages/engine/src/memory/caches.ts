@@ -23,6 +23,8 @@ export interface EventRequest {
   readonly times: EventTimes;
   /** Called for every pass of a provider. */
   onPass?(): void;
+  /** Ends a provider's pass between two layers, before anything has changed. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /**

@@ -41,6 +41,16 @@ type Holder = Pick<Sequence, 'progress' | 'memory'>;
 /** Positions held, `[layer][kvHead]`. */
 type Kept = readonly (readonly (readonly number[])[])[];
 
+/** Returns the tokens that every layer was fed, and which of them are held: a block that failed counts as not fed. */
+function wholeOf({ progress, memory }: Holder): { readonly length: number; readonly kept: Kept } {
+  const { whole: length } = progress,
+    kept = memory.slots.kept();
+  return {
+    length,
+    kept: length === progress.length ? kept : kept.map((heads) => heads.map((row) => row.filter((p) => p < length))),
+  };
+}
+
 /** Returns, for each of `tokens` tokens, the share of layers and KV heads that hold it. */
 export function heldShares(kept: Kept, tokens: number): readonly number[] {
   const rows = kept.flat(),
@@ -50,9 +60,10 @@ export function heldShares(kept: Kept, tokens: number): readonly number[] {
 }
 
 /** Returns what a sequence holds and has dropped. */
-export function heldOf({ progress: { length }, memory }: Holder): CacheHoldings {
-  const { slots, cache } = memory,
-    kept = slots.kept(),
+export function heldOf(holder: Holder): CacheHoldings {
+  const { memory } = holder,
+    { cache } = memory,
+    { length, kept } = wholeOf(holder),
     count = sumOf(kept.flat().map((row) => row.length));
   return {
     slots: { kept: count, dropped: length * slotRows(memory.caches.context.model.config) - count },
@@ -65,13 +76,12 @@ export function heldOf({ progress: { length }, memory }: Holder): CacheHoldings 
  * Returns how much is held of every part of what a sequence was fed: of the units that its policy cut the text into by
  * position, such as `spans`, else of the turns of a conversation; undefined where there are neither.
  */
-export function heldSpans(
-  { progress: { text, length }, memory }: Holder,
-  units: Uint32Array | undefined,
-): readonly HeldSpan[] | undefined {
-  const parts = units ? unitSpans(units, length) : turnsOf(text, length);
+export function heldSpans(holder: Holder, units: Uint32Array | undefined): readonly HeldSpan[] | undefined {
+  const { text } = holder.progress,
+    { length, kept } = wholeOf(holder),
+    parts = units ? unitSpans(units, length) : turnsOf(text, length);
   if (parts.length < 2) return undefined;
-  const shares = heldShares(memory.slots.kept(), length);
+  const shares = heldShares(kept, length);
   return parts.map((part): HeldSpan => {
     const { start, end } = part,
       role = 'role' in part ? part.role : '';

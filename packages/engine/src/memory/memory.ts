@@ -84,7 +84,8 @@ export class Memory {
     if (attends) expectRoomUnmoved(caches, ids.length, where, attends.label);
     signal?.throwIfAborted();
     await caches.prepare(active);
-    return guard.change('a block', async () => {
+    const { length } = progress;
+    const block = guard.change('a block', async () => {
       if (phase === 'decode') slots.freeBeforeToken();
       makeRoom(caches, ids.length, where, together);
       if (phase === 'decode') progress.decoded++;
@@ -97,6 +98,10 @@ export class Memory {
       guard.expectAlive();
       if (phase === 'prefill') caches.states?.keep(progress.length);
       return fed;
+    });
+    return block.catch((error: unknown) => {
+      progress.cutShort(length);
+      throw error;
     });
   }
 

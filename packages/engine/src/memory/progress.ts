@@ -18,6 +18,7 @@ export class TokenProgress {
   mostSlots = 0;
   /** Slots freed because a sliding window had made them unreachable, over layers and KV heads. */
   unreachable = 0;
+  #whole: number | undefined;
 
   constructor(text: TokenText) {
     this.text = text;
@@ -26,6 +27,16 @@ export class TokenProgress {
   /** Tokens fed so far, evicted ones included. */
   get length(): number {
     return this.text.ids.length;
+  }
+
+  /** Tokens that every layer was fed: fewer than `length` once a block failed in its middle. */
+  get whole(): number {
+    return this.#whole ?? this.length;
+  }
+
+  /** Notes that a block failed, after which only the first `tokens` are in every layer. */
+  cutShort(tokens: number): void {
+    this.#whole = Math.min(tokens, this.whole);
   }
 
   /** Sets how many of the tokens to come belong to the prompt. */

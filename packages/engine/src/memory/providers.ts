@@ -2,6 +2,7 @@ import { KvError } from '@kv/core';
 import { runProvider, signalKey } from '@kv/core/engine';
 import type { AnySignal, ProviderEngine, Tensor } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
+import type { EventRequest } from './caches.ts';
 import type { SequenceContext } from './context.ts';
 
 /** What providers observe of ids that are fed to a copy of a sequence. */
@@ -11,6 +12,10 @@ export interface Observing {
   /** Indices of ids whose queries `[H, w, d]` are wanted instead. */
   readonly chosen?: readonly number[];
 }
+/** The policy whose signals are provided, and the event that asks for them. */
+export interface ProviderRequest extends Pick<EventRequest, 'layers' | 'onPass' | 'signal'> {
+  readonly policy: CompiledPolicy;
+}
 /** Feeds ids to a copy, and returns, by layer, the largest weight `[H, n]` that each slot received, or queries. */
 type ObserveIds = (ids: readonly number[], what: Observing) => Promise<(layer: number) => Tensor>;
 
@@ -18,19 +23,20 @@ type ObserveIds = (ids: readonly number[], what: Observing) => Promise<(layer: n
 type PlacedProviders = Pick<ProviderEngine, 'attentionRows' | 'attentionStretches' | 'hiddenNumbers'>;
 
 /**
- * Runs the providers of a policy's signals for these layers, each distinct pass once, before any layer is compacted.
+ * Runs the providers of the signals that an event's policy reads, for its layers, each distinct pass once, before any
+ * layer is compacted.
  *
  * @returns their results, by layer and signal key
  */
 export async function runProviders(
-  { model, progress, window, signal: aborted }: SequenceContext,
-  policy: CompiledPolicy,
-  layers: readonly number[],
+  { model, progress, window, signal: whole }: SequenceContext,
+  { policy, layers, signal: own }: ProviderRequest,
   observe: ObserveIds,
   placed: (signal: AnySignal) => PlacedProviders,
 ): Promise<ReadonlyMap<string, unknown>[]> {
   const out = layers.map(() => new Map<string, unknown>()),
-    { tokenizer, sidecar } = model;
+    { tokenizer, sidecar } = model,
+    aborted = whole && own ? AbortSignal.any([whole, own]) : (whole ?? own);
   for (const signal of policy.needs) {
     if (!signal.provide) continue;
     const passes = new Map<string, ReturnType<ObserveIds>>();

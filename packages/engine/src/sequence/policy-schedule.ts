@@ -129,8 +129,11 @@ export class PolicySchedule {
     return undefined;
   }
 
-  /** Runs an event over all layers: all of them pass their checks before the first is compacted. */
-  async event(): Promise<void> {
+  /**
+   * Runs an event over all layers: all of them pass their checks before the first is compacted.
+   * @param signal ends it, with nothing changed, while a provider runs a pass
+   */
+  async event(signal?: AbortSignal): Promise<void> {
     const plan = this.plan(this.#memory.slots.lengths());
     if (!plan) return;
     const layers = plan.budgets.map((_, l) => l);
@@ -141,6 +144,7 @@ export class PolicySchedule {
         layers,
         plan,
         times: this.#stats.times,
+        signal,
         onPass: () => {
           this.#stats.counts.providerPasses++;
         },

@@ -144,7 +144,7 @@ async function* feedBlocks(
       }),
     );
     if (to === end) stats.counts.blocks++;
-    if (eventFollows) await schedule.event();
+    if (eventFollows) await schedule.event(signal);
     memory.ledger.sample('prefill', part.length);
     stats.times.prefill += performance.now() - started;
     from = to;
