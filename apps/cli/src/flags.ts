@@ -81,8 +81,11 @@ function parsed(flag: string, option: Option<unknown>, text: string, before: unk
           : [text];
     return fitValue(flag, option, [...new Set([...((before as readonly unknown[] | undefined) ?? []), ...values])]);
   }
+  // the name of a file, a model or a policy; a text may be empty
+  if (text === '' && form.sort === 'text' && !form.read && !form.want.endsWith('text'))
+    throw new KvError(flag, `expected ${form.want}, got an empty text`);
   const isNumber = form.sort === 'number' && form.whole ? /^[+-]?\d+$/ : /^[+-]?(?:\d+\.?\d*|\.\d+)$/;
-  const counts = form.sort === 'number' || (form.sort === 'text' && form.read?.(text) === undefined);
+  const counts = form.sort === 'number' || (form.sort === 'text' && form.read && form.read(text) === undefined);
   return fitValue(flag, option, counts && isNumber.test(text) ? Number(text) : text);
 }
 

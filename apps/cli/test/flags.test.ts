@@ -66,6 +66,19 @@ describe.each<[string, Options, Options]>([
         option.required ? undefined : option.default,
       );
   });
+  test('reads a text that looks like a number as a text, and refuses an empty name', () => {
+    for (const [key, option] of Object.entries(options)) {
+      const { form } = option;
+      if (form.sort !== 'text' || form.read) continue;
+      const parse = (given: string): unknown =>
+        withFlags(new Command().exitOverride(), { [key]: { ...option, required: false } })
+          .parse([flagOf(key), given], { from: 'user' })
+          .opts()[key];
+      for (const given of ['42', '-1', '.5', '2024']) expect(parse(given), key).toBe(given);
+      if (!form.want.endsWith('text'))
+        expect(() => parse(''), key).toThrow(`${flagOf(key)}: expected ${form.want}, got an empty text`);
+    }
+  });
   test('means by a name of the library what the library does', () => {
     const common = Object.keys(options).filter((key) => Object.hasOwn(library, key));
     expect(common.length).toBeGreaterThan(Object.keys(library).length > 0 ? 1 : -1);

@@ -84,7 +84,7 @@ test('a stop leaves the gate of before, and nothing else; bad input is one sente
   for (const [args, says] of [
     [[], '--text: expected at least one file with a plain text, got none'],
     [['--text', 'none.txt'], 'none.txt: cannot be read (ENOENT)'],
-    [['--text', 'binary.txt'], 'binary.txt: expected a plain text in UTF-8, got a binary file'],
+    [['--text', 'binary.txt'], 'binary.txt: expected a text in UTF-8, got other bytes'],
     [
       ['--text', 'short.txt', ...short],
       /^--text: expected texts of at least 120 tokens, so that some train and some are held out, got \d+ in 'short.txt'$/,

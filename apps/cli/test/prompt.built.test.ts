@@ -27,7 +27,7 @@ describe('standard input of a process', () => {
     expect(closed).toMatchObject({
       code: 2,
       stdout: '',
-      stderr: expect.stringMatching(/^prompt: expected exactly one of /) as string,
+      stderr: expect.stringMatching(/^prompt: expected a text, got an empty one: give it by one of /) as string,
     });
     expect(open).toMatchObject({
       code: 2,

@@ -45,6 +45,58 @@ it('a prompt is the same as an argument, an option, a file and standard input, w
   );
 });
 
+describe('bytes of a prompt', () => {
+  const MARK = '\uFEFF';
+  it('are a text in UTF-8 without its byte-order mark, in a file, in ids and in standard input', async () => {
+    writeFileSync(join(cwd, 'marked.txt'), `${MARK}Hello`);
+    writeFileSync(join(cwd, 'marked.json'), `${MARK}[0, 74, 103]`);
+    expect([
+      await read(plain, ['--prompt-file', 'marked.txt']),
+      await read(plain, [], [`${MARK}Hello`]),
+      await read(plain, ['--prompt-ids', 'marked.json']),
+    ]).toEqual([6, 6, 3]);
+  });
+  it.each([
+    ['UTF-16 with a mark', Buffer.from(`${MARK}Hello`, 'utf16le')],
+    ['UTF-16 without one', Buffer.from('Hello', 'utf16le')],
+    ['Latin-1', Buffer.from('caf\u00e9', 'latin1')],
+  ])('are refused in %s', async (_, bytes) => {
+    writeFileSync(join(cwd, 'other.txt'), bytes);
+    for (const [args, at] of [
+      [['--prompt-file', 'other.txt'], 'other.txt'],
+      [['--prompt-ids', 'other.txt'], 'other.txt'],
+      [['--document', 'other.txt', '--question', 'x'], 'other.txt'],
+      [['-'], 'standard input'],
+    ] as const) {
+      const { code, stderr } = await kv(['run', '--model', plain, ...args], {
+        cwd,
+        ...(at === 'standard input' && { stdin: bytes }),
+      });
+      expect([code, stderr]).toEqual([2, `${at}: expected a text in UTF-8, got other bytes\n`]);
+    }
+  });
+});
+
+it.each([
+  [[''], undefined, 'one'],
+  [['--prompt', ''], undefined, 'one'],
+  [['--prompt-file', 'empty.txt'], undefined, 'file empty.txt'],
+  [[], '', 'one'],
+  [['-'], '\n', 'one'],
+])('an empty text is no prompt: %j', async (args, stdin, got) => {
+  writeFileSync(join(cwd, 'empty.txt'), '');
+  const { code, stderr } = await kv(['run', '--model', plain, ...args], {
+    cwd,
+    ...(stdin !== undefined && { stdin: Buffer.from(stdin) }),
+  });
+  expect([code, stderr]).toEqual([
+    2,
+    expect.stringMatching(
+      `^prompt: expected a text, got an empty ${got}: give it by one of a prompt in quotes `,
+    ) as string,
+  ]);
+});
+
 it('a text is a turn of the chat template where there is one, ids and --raw are none', async () => {
   const turn = Buffer.byteLength('[user] Hello');
   writeFileSync(join(cwd, 'ids.json'), '[0, 74, 103]');

@@ -23,6 +23,8 @@ export interface Run {
   readonly lines?: readonly string[];
   /** The lines come together with the end of the input, as from a pipe. @defaultValue false */
   readonly piped?: boolean;
+  /** What a pipe sends, instead of lines. */
+  readonly stdin?: Uint8Array;
   /** Called with all that was written to stdout so far; may press Ctrl-C. */
   readonly onWrite?: (stdout: string, interrupt: () => void) => void;
 }
@@ -33,7 +35,7 @@ export const kv = (args: readonly string[], how?: Run): Promise<Ran> => ran((ter
 /** The same for any program. */
 export async function ran(
   program: (terminal: Terminal) => Promise<number>,
-  { cwd = tmpdir(), columns, signal, lines, piped = false, onWrite }: Run = {},
+  { cwd = tmpdir(), columns, signal, lines, piped = false, stdin, onWrite }: Run = {},
 ): Promise<Ran> {
   const abort = new AbortController();
   let stdout = '',
@@ -42,8 +44,10 @@ export async function ran(
   const interrupt = (): void => {
     if (!taken?.()) abort.abort();
   };
-  const input: TerminalInput | undefined = lines && {
-    stream: Readable.from(piped ? [lines.map((line) => `${line}\n`).join('')] : lines.map((line) => `${line}\n`)),
+  const typed = lines?.map((line) => `${line}\n`),
+    sent = stdin ? [stdin] : piped && typed ? [typed.join('')] : typed;
+  const input: TerminalInput | undefined = sent && {
+    stream: Readable.from(sent),
     interrupt,
     takeInterrupts(listener) {
       taken = listener;

@@ -1,4 +1,3 @@
-import { isUtf8 } from 'node:buffer';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { headDims } from '@kv/checkpoints';
@@ -36,7 +35,7 @@ import { flagOf, withFlagNames, withFlags } from '../flags.ts';
 import { withExamples } from '../help.ts';
 import { plain } from '../plain.ts';
 import { duration } from '../progress.ts';
-import { readWhole } from '../run/questions.ts';
+import { readWhole, textOf } from '../run/questions.ts';
 import { machineOptions, on } from '../shared-options.ts';
 import { lineWidth } from '../terminal.ts';
 import type { Stream, Terminal } from '../terminal.ts';
@@ -259,10 +258,6 @@ function promptFiles(
       throw new KvError(plain(folder), 'expected a folder with files of text in UTF-8, got none in it');
   return read;
 }
-
-/** Returns the text that bytes are; undefined if they are none. */
-const textOf = (bytes: Buffer): string | undefined =>
-  isUtf8(bytes) && !bytes.includes(0) ? bytes.toString('utf8') : undefined;
 
 /** Reads a stored state; undefined if there is none yet. What it holds is checked by `choose`. */
 function readState(path: string, name: string): unknown {

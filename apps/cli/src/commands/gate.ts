@@ -1,4 +1,3 @@
-import { isUtf8 } from 'node:buffer';
 import { resolve } from 'node:path';
 import { sidecarPath } from '@kv/checkpoints';
 import { KvError, maybe, text, texts } from '@kv/core';
@@ -16,7 +15,7 @@ import { checkpointPath } from '../model-source.ts';
 import { plain } from '../plain.ts';
 import { startProgress } from '../progress.ts';
 import type { ProgressLine } from '../progress.ts';
-import { readWhole } from '../run/questions.ts';
+import { readText } from '../run/questions.ts';
 import { machineOptions, on } from '../shared-options.ts';
 import type { Terminal } from '../terminal.ts';
 import { withHostModel } from '../with-model.ts';
@@ -62,7 +61,7 @@ async function fit(
 ): Promise<void> {
   if (files.length === 0) throw new KvError('--text', 'expected at least one file with a plain text, got none');
   const { cwd, stdout, stderr, signal } = terminal,
-    read = files.map((name) => ({ name, text: plainText(name, cwd) }));
+    read = files.map((name) => ({ name, text: readText(name, cwd) }));
   await withHostModel(command, terminal, async (model) => {
     const own = sidecarPath(checkpointPath(model.name), GATE_FILE),
       path = out ?? own;
@@ -96,13 +95,6 @@ async function fit(
       progress?.stop();
     }
   });
-}
-
-/** Reads a text. @throws KvError for a file that is not one */
-function plainText(name: string, cwd: string): string {
-  const bytes = readWhole(name, cwd);
-  if (!isUtf8(bytes) || bytes.includes(0)) throw new KvError(name, 'expected a plain text in UTF-8, got a binary file');
-  return bytes.toString('utf8');
 }
 
 const spreadOf = ({ r2 }: FittedGate): { readonly mean: number; readonly least: number; readonly most: number } => {

@@ -3,8 +3,9 @@ import type { Readable } from 'node:stream';
 import { KvError } from '@kv/core';
 import { notJson } from '@kv/checkpoints';
 import { chatIds, type Model } from '@kv/models';
+import { plain } from '../plain.ts';
 import type { Terminal } from '../terminal.ts';
-import { readText } from './questions.ts';
+import { expectText, readText } from './questions.ts';
 import { turnTemplate, type TurnOptions } from './turns.ts';
 
 /** Flags that give a prompt. */
@@ -41,7 +42,7 @@ export async function withPrompt<T extends PromptFlags>(
   if (argument !== undefined && argument !== '-') return { ...options, prompt: argument };
   if ((argument === undefined && (given.length > 0 || other)) || !input || input.stream.isTTY) return options;
   const text = await read(input.stream, argument === '-' ? undefined : PATIENCE_S, signal);
-  return text === '' ? options : { ...options, prompt: withoutLastNewline(text) };
+  return { ...options, prompt: withoutLastNewline(text) };
 }
 
 async function read(stream: NodeJS.ReadableStream, patience: number | undefined, signal: AbortSignal): Promise<string> {
@@ -70,7 +71,7 @@ async function read(stream: NodeJS.ReadableStream, patience: number | undefined,
   } finally {
     clearTimeout(timer);
   }
-  return Buffer.concat(parts).toString('utf8');
+  return expectText(Buffer.concat(parts), 'standard input');
 }
 
 /** Removes the newline with which editors end a file. */
@@ -88,6 +89,11 @@ export function promptReader(
   // one of the three is given, see above
   const text =
     prompt ?? (promptFile === undefined ? readText(promptIds!, cwd) : withoutLastNewline(readText(promptFile, cwd)));
+  if (text === '' && promptIds === undefined)
+    throw new KvError(
+      'prompt',
+      `expected a text, got an empty ${promptFile === undefined ? 'one' : `file ${plain(promptFile)}`}: give it by one of ${from}`,
+    );
   const given = promptIds === undefined ? undefined : parseIds(text, promptIds);
   return (model) => {
     const {

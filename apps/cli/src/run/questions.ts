@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import { closeSync, openSync, readSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { id, KvError } from '@kv/core';
@@ -212,8 +213,19 @@ function expectEvicting(policy: Policy, budget: Budget): void {
 /** Maximum bytes of a text; anything larger is a mistake. */
 const MOST_BYTES = 2 ** 28;
 
-/** Reads the text of a file or pipe. @throws KvError if it cannot be read, or does not end. */
-export const readText = (file: string, cwd: string): string => readWhole(file, cwd).toString('utf8');
+/** Reads the text of a file or pipe. @throws KvError if it cannot be read, does not end, or is no text. */
+export const readText = (file: string, cwd: string): string => expectText(readWhole(file, cwd), file);
+
+/** Returns the text that bytes are. @throws KvError if they are none */
+export function expectText(bytes: Buffer, at: string): string {
+  const text = textOf(bytes);
+  if (text === undefined) throw new KvError(plain(at), 'expected a text in UTF-8, got other bytes');
+  return text;
+}
+
+/** Returns the text that bytes are, without a byte-order mark; undefined if they are none: UTF-16 is full of zeros. */
+export const textOf = (bytes: Buffer): string | undefined =>
+  isUtf8(bytes) && !bytes.includes(0) ? new TextDecoder().decode(bytes) : undefined;
 
 /** Reads the bytes of a file or pipe. @throws KvError if it cannot be read, or does not end */
 export function readWhole(file: string, cwd: string): Buffer {
