@@ -16,6 +16,8 @@ const LOOK_MS = 200;
 const CHECK_MS = 5000;
 /** Maximum starts of a job that throws an unexpected error. */
 const ATTEMPTS = 3;
+/** Seconds for which others who wait for a result get it, once one of them has had it removed. */
+const SHARED = 120;
 
 const QUEUE = { ...ADDRESS, onNoWorker: callback<() => void>('Called once if jobs wait and no worker is connected.') };
 /** Options of `openQueue`. */
@@ -37,7 +39,7 @@ export interface JobQueue {
    * @throws KvError with the worker's sentence, or if Redis is gone
    */
   ask(data: object): Promise<QueuedResult>;
-  /** Disconnects. Unfinished jobs stay for workers, and their results for the next caller. */
+  /** Disconnects; what is asked and not answered is refused. Jobs stay for workers, and results for the next caller. */
   close(): Promise<void>;
 }
 
@@ -54,9 +56,16 @@ export async function openQueue(options: QueueOptions): Promise<JobQueue> {
     queue = new Queue(place.name, { connection: client, prefix: PREFIX }),
     waiting = new Map<string, PendingJob>(),
     asked = new Map<string, Promise<QueuedResult>>(),
-    stopped = new AbortController();
+    stopped = new AbortController(),
+    /** Key of the result of a job that is removed. */
+    shared = (id: string): string => queue.toKey(`shared:${id}`);
   queue.on('error', () => {}); // a reconnecting connection is no error; a lost one is reported by `lost`
-  lost.catch(fail);
+  /** Rejects with the reason for which nothing more is asked. */
+  const ended = new Promise<never>((_, reject) => {
+    stopped.signal.addEventListener('abort', () => reject(stopped.signal.reason));
+  });
+  ended.catch(fail);
+  lost.catch((error: unknown) => stopped.abort(error));
 
   /** Adds a job; adding one that exists changes nothing. */
   const add = async (id: string, data: object): Promise<void> => {
@@ -73,11 +82,18 @@ export async function openQueue(options: QueueOptions): Promise<JobQueue> {
    */
   async function finish(id: string, { resolve, reject }: PendingJob, failed: boolean): Promise<void> {
     const job = await queue.getJob(id);
-    if (!job) return;
+    if (!job) return; // another caller has had it removed
     waiting.delete(id);
-    if (!failed) return resolve({ result: job.returnvalue, forget: async () => void (await queue.remove(id)) });
-    await queue.remove(id);
-    reject(new KvError('worker', reasonOf(job.failedReason)));
+    // a failed one stays for others who wait for it, until it is asked again
+    if (failed) return reject(new KvError('worker', reasonOf(job.failedReason)));
+    const result: unknown = job.returnvalue;
+    resolve({
+      result,
+      async forget() {
+        await client.set(shared(id), JSON.stringify(result ?? null), 'EX', SHARED);
+        await queue.remove(id);
+      },
+    });
   }
 
   /** Polls instead of listening, so that no event is missed while the connection is away. */
@@ -85,30 +101,48 @@ export async function openQueue(options: QueueOptions): Promise<JobQueue> {
     for (let checked = Date.now(), told = false; !stopped.signal.aborted; ) {
       await sleep(LOOK_MS, undefined, { signal: stopped.signal });
       if (waiting.size === 0) continue;
-      for (const state of ['completed', 'failed'] as const)
-        for (const id of await queue.getRanges([state], 0, -1)) {
-          const one = waiting.get(id);
-          if (one) await finish(id, one, state === 'failed');
-        }
-      if (Date.now() - checked < CHECK_MS) continue;
-      checked = Date.now();
-      await addLost();
-      if (told || waiting.size === 0 || (await queue.getWorkersCount()) > 0) continue;
-      told = true;
-      onNoWorker?.();
+      try {
+        await finishEnded();
+        if (Date.now() - checked < CHECK_MS) continue;
+        checked = Date.now();
+        await addLost();
+        if (told || waiting.size === 0 || (await queue.getWorkersCount()) > 0) continue;
+        told = true;
+        onNoWorker?.();
+      } catch (error) {
+        fail(troubleOf(error)); // and goes on: what is asked later may be answered
+      }
     }
   }
-  /** Adds jobs again that a Redis restarted without its data has lost. */
+  async function finishEnded(): Promise<void> {
+    const ids = [...waiting.keys()],
+      [completed, failed] = await Promise.all(
+        (['completed', 'failed'] as const).map((state) => client.zmscore(queue.toKey(state), ...ids)),
+      );
+    for (const [i, id] of ids.entries()) {
+      const one = waiting.get(id),
+        done = completed?.[i] != null;
+      if (!one || (!done && failed?.[i] == null)) continue;
+      await finish(id, one, !done).catch((error: unknown) => {
+        waiting.delete(id);
+        one.reject(troubleOf(error));
+      });
+    }
+  }
+  /** Adds jobs again that a Redis restarted without its data has lost; not those whose results another caller collected. */
   async function addLost(): Promise<void> {
     await Promise.all(
-      [...waiting].map(async ([id, { data }]) => {
-        if ((await queue.getJobState(id)) === 'unknown' && waiting.has(id)) await add(id, data);
+      [...waiting].map(async ([id, { data, resolve }]) => {
+        if ((await queue.getJobState(id)) !== 'unknown') return;
+        const result = await client.get(shared(id));
+        if (!waiting.has(id)) return;
+        if (result === null) return add(id, data);
+        waiting.delete(id);
+        resolve({ result: JSON.parse(result), forget: async () => {} });
       }),
     );
   }
-  const looking = look().catch((error: unknown) => {
-    if (!stopped.signal.aborted) fail(error);
-  });
+  const looking = look().catch(() => {}); // it ends with the queue
 
   return {
     ask(data) {
@@ -117,11 +151,16 @@ export async function openQueue(options: QueueOptions): Promise<JobQueue> {
       if (running) return running;
       const result = new Promise<QueuedResult>((resolve, reject) => {
         const begin = async (): Promise<void> => {
+          stopped.signal.throwIfAborted();
           if ((await queue.getJobState(id)) === 'failed') await queue.remove(id); // so that it can be asked again
+          stopped.signal.throwIfAborted();
           waiting.set(id, { data, resolve, reject });
           await add(id, data);
         };
-        Promise.race([begin(), lost]).catch(reject);
+        Promise.race([begin(), ended]).catch((error: unknown) => {
+          waiting.delete(id);
+          reject(troubleOf(error));
+        });
       });
       asked.set(id, result);
       const forget = (): void => {
@@ -131,13 +170,22 @@ export async function openQueue(options: QueueOptions): Promise<JobQueue> {
       return result;
     },
     async close() {
-      stopped.abort();
+      stopped.abort(new KvError('queue', 'was closed before the answer; the job stays for workers'));
       await Promise.race([looking, lost]).catch(() => {});
       await Promise.race([queue.close(), lost]).catch(() => {});
       close();
     },
   };
 }
+
+/** Returns an error of Redis, or of a callback, as one of this package. */
+const troubleOf = (error: unknown): KvError =>
+  KvError.is(error)
+    ? error
+    : new KvError(
+        'queue',
+        `expected to wait for the job, got ${error instanceof Error ? error.message : error}; ask again`,
+      );
 
 /** Returns a job's id. Redis' own ids are numbers, so a letter comes first. */
 const idOf = (data: object): string => `j${createHash('sha256').update(JSON.stringify(data)).digest('hex')}`;

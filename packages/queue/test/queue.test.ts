@@ -126,6 +126,68 @@ describe.runIf(there)('a queue', { concurrent: true }, () => {
     client.disconnect();
     await own.stop();
   });
+  it('brings a result to all who wait for it, though the first has it removed', async () => {
+    const called = name(),
+      callers = await Promise.all(
+        Array.from({ length: 6 }, async (_, i) => {
+          await new Promise((resolve) => setTimeout(resolve, 30 * i)); // they look at different times
+          return openQueue({ url: redis.url, name: called });
+        }),
+      ),
+      asked = callers.map(async (queue) => {
+        const { result, forget } = await queue.ask({ of: 'all' });
+        await forget();
+        return result;
+      });
+    let runs = 0;
+    const worker = await working(called, async () => ({ run: ++runs }));
+    expect(await Promise.all(asked)).toEqual(callers.map(() => ({ run: 1 })));
+    expect((await (callers[0] as (typeof callers)[0]).ask({ of: 'all' })).result).toEqual({ run: 2 });
+    await Promise.all(callers.map((queue) => queue.close()));
+    await worker.stop();
+  });
+  it('refuses what waits while Redis answers with errors, and brings what is asked later', async () => {
+    const called = name(),
+      queue = await openQueue({ url: redis.url, name: called }),
+      client = new Redis(redis.url),
+      asked = queue.ask({ some: 'job' });
+    await client.set(`kv:${called}:completed`, 'no set');
+    await expect(asked).rejects.toThrow(/^queue: expected to wait for the job, got .*WRONGTYPE.*; ask again$/);
+    await client.del(`kv:${called}:completed`);
+    const worker = await working(called, async (data) => ({ data }));
+    expect((await queue.ask({ some: 'job' })).result).toEqual({ data: { some: 'job' } });
+    await queue.close();
+    await worker.stop();
+    client.disconnect();
+  });
+  it('refuses what waits where onNoWorker throws, and brings what is asked later', async () => {
+    const called = name(),
+      onNoWorker = (): void => {
+        throw new Error('no worker');
+      },
+      queue = await openQueue({ url: redis.url, name: called, onNoWorker });
+    await expect(queue.ask({ a: 'job' })).rejects.toThrow(
+      new KvError('queue', 'expected to wait for the job, got no worker; ask again'),
+    );
+    const worker = await working(called, async (data) => ({ data }));
+    expect((await queue.ask({ a: 'job' })).result).toEqual({ data: { a: 'job' } });
+    await queue.close();
+    await worker.stop();
+  });
+  it('refuses what is not answered when it is closed, and what is asked then; jobs stay', async () => {
+    const called = name(),
+      queue = await openQueue({ url: redis.url, name: called }),
+      closed = new KvError('queue', 'was closed before the answer; the job stays for workers');
+    const asked = queue.ask({ a: 'job' });
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    await queue.close();
+    await expect(asked).rejects.toThrow(closed);
+    await expect(queue.ask({ another: 'job' })).rejects.toThrow(closed);
+    const ran: unknown[] = [],
+      worker = await working(called, async (data) => ({ ran: ran.push(data) }));
+    await expect.poll(() => ran).toEqual([{ a: 'job' }]);
+    await worker.stop();
+  });
   it('reports once that there is no worker', async () => {
     const called = name();
     let told = 0,

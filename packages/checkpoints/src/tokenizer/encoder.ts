@@ -33,7 +33,7 @@ export function byWord(encode: Encoder, cut: WordCutter): Encoder {
         yield* encode(word, work, ids);
         for (const id of ids) out.push(id);
         if (known.size >= REMEMBERED.words) known.clear();
-        known.set(word, ids);
+        known.set(word.split('').join(''), ids); // a copy: a part of a text keeps the whole text in memory
       }
       work.spend(4);
       if (work.due) yield;

@@ -30,7 +30,7 @@ export function numbersWithin({ least, most, leastOut, mostOut }: NumberRange, w
   if (low === null || high === null) return undefined;
   const zero = { whole: '0', part: '', out: false },
     positive =
-      most !== undefined && most < 0 ? never : between(least !== undefined && least > 0 ? low : zero, high, whole),
+      most !== undefined && most < 0 ? never : between(least !== undefined && least >= 0 ? low : zero, high, whole),
     // -0 is not written: it is 0
     negative =
       least !== undefined && least >= 0
