@@ -20,10 +20,17 @@ export interface Connection {
 
 /** Returns an address for display, without its password. @throws KvError for an invalid one */
 function addressOf(url: string): string {
-  const { protocol, host } = URL.canParse(url) ? new URL(url) : { protocol: '', host: '' };
+  const none = { protocol: '', host: '', username: '', password: '' },
+    { protocol, host, username, password } = URL.canParse(url) ? new URL(url) : none;
   if (!/^rediss?:$/.test(protocol) || host === '')
     throw new KvError('queue', 'expected an address such as redis://127.0.0.1:6379, got none');
-  return `${protocol}//${host}`;
+  const address = `${protocol}//${host}`;
+  try {
+    [username, password].map(decodeURIComponent);
+  } catch {
+    throw new KvError(address, 'expected %25 for each % of a password in the address, got a % alone');
+  }
+  return address;
 }
 
 /** Connects to Redis. @throws KvError in one sentence if nothing answers there, or it requires a password */

@@ -228,6 +228,9 @@ describe('an address', () => {
       await expect(openQueue({ url, name: 'x' }), url).rejects.toThrow(
         'queue: expected an address such as redis://127.0.0.1:6379, got none',
       );
+    await expect(openQueue({ url: 'redis://me:50%hush@127.0.0.1', name: 'x' })).rejects.toThrow(
+      new KvError('redis://127.0.0.1', 'expected %25 for each % of a password in the address, got a % alone'),
+    );
     const port = await freePort();
     await expect(openQueue({ url: `redis://me:hush@127.0.0.1:${port}`, name: 'x' })).rejects.toThrow(
       new KvError(`redis://127.0.0.1:${port}`, 'expected a Redis server that answers, got ECONNREFUSED'),

@@ -19,10 +19,15 @@ const CONNECTION = {
 
 /** Opens a store in Redis. @throws KvError for an address without a host, and a password that is refused */
 export async function redisStore(url: URL, { bytes, seconds }: StoreBounds): Promise<SharedStore> {
-  const { protocol, host } = url;
+  const { protocol, host, username, password } = url;
   if (host === '') throw new KvError('store', 'expected an address such as redis://127.0.0.1:6379, got no host');
-  const address = `${protocol}//${host}`,
-    client = new Redis(url.href, CONNECTION);
+  const address = `${protocol}//${host}`;
+  try {
+    [username, password].map(decodeURIComponent);
+  } catch {
+    throw new KvError(address, 'expected %25 for each % of a password in the address, got a % alone');
+  }
+  const client = new Redis(url.href, CONNECTION);
   let why: string | undefined;
   client.on('error', (error: NodeJS.ErrnoException) => {
     why = error.code ?? error.message;

@@ -97,6 +97,9 @@ describe('an address', () => {
       await expect(openStore({ url }), url).rejects.toThrow(
         'store: expected an address such as redis://127.0.0.1:6379 or s3://bucket, got none',
       );
+    await expect(openStore({ url: 'redis://me:50%hush@127.0.0.1' })).rejects.toThrow(
+      new KvError('redis://127.0.0.1', 'expected %25 for each % of a password in the address, got a % alone'),
+    );
   });
   it('is opened where nothing listens, or nothing answers, and its calls fail', async () => {
     const port = await freePort(),
