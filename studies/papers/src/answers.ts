@@ -12,7 +12,7 @@ export function answered(
   { documentIds, questions, valueTokens }: Prompt,
   tried: readonly Tried[],
 ): Promise<ByArm> {
-  const aware = task.kind === 'needle' && task.mode === 'aware',
+  const aware = 'mode' in task && task.mode === 'aware',
     right: (readonly number[] | undefined)[] = [];
   const ids = aware ? [...documentIds, ...questions[0].ids] : documentIds;
   const block = task.kind === 'needle' ? task.block : undefined;

@@ -111,7 +111,7 @@ function bed(task: Task): string {
       return `${hidden}${among} in ${task.tokens} tokens of ${task.filler ? 'repeated filler' : 'a novel'}, asked ${task.mode === 'aware' ? 'before' : 'after'} the eviction`;
     }
     case 'association':
-      return `a fact ${task.depth ? `at ${100 * task.depth} %` : 'at the start'} and its mentions in ${task.tokens} tokens of repeated filler`;
+      return `a fact ${task.depth ? `at ${100 * task.depth} %` : 'at the start'} and its mentions in ${task.tokens} tokens of repeated filler, asked ${task.mode === 'aware' ? 'before' : 'after'} the eviction`;
     case 'credential':
       return `${task.values === 1 ? 'a credential' : 'three credentials'} in ${task.tokens} tokens, asked by a tool call`;
     case 'generated':

@@ -26,12 +26,14 @@ export type Task =
     }
   /**
    * A fact at a depth, after a framing sentence at the start if `framed`, mentions of its topic evenly spaced through the
-   * filler after it, the question at the end.
+   * filler after it, the question at the end: after the eviction, or before it if `mode` is `aware`.
    */
   | {
       readonly kind: 'association';
       readonly tokens: number;
       readonly density: 'high' | 'low';
+      /** @defaultValue 'agnostic' */
+      readonly mode?: Mode;
       readonly framed?: true;
       /** @defaultValue 0, the start */
       readonly depth?: number;

@@ -105,6 +105,7 @@ describe.each(plans)('plan %s', (name, { rows, tasks: of }) => {
       7: ['results-embedded-7.json'],
       8: ['results-embedded-8.json'],
       9: ['results-SmolLM2-135M-Instruct.Q4_1-9.json'],
+      10: [],
     };
     const digests = [planText(name), ...results[name].map(study)].map((text) => {
       const { digest: own, plan } = JSON.parse(text) as { digest?: string; plan?: string };
@@ -167,7 +168,7 @@ describe('plans', () => {
   it('are for one kind of model, or both', () => {
     expect([planFor('1', 'embedded'), planFor('1', 'real')]).toEqual([first, first]);
     expect(() => planFor('2', 'real')).toThrow(
-      'plan: expected 1 or 3 or 4 or 5 or 6 or 9 for a checkpoint, got 2, whose rows are for the embedded model',
+      'plan: expected 1 or 3 or 4 or 5 or 6 or 9 or 10 for a checkpoint, got 2, whose rows are for the embedded model',
     );
     expect(() => planFor('3', 'embedded')).toThrow(
       'plan: expected 1 or 2 or 4 or 5 or 7 or 8 for the embedded model, got 3, whose rows are for a checkpoint',
