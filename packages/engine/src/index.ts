@@ -20,6 +20,7 @@ export {
   MOST_RECORD_BYTES,
   recordBytes,
   recordsOf,
+  roundingAfter,
   storeRecords,
 } from './cache/records.ts';
 export { plainRows } from './cache/cache-rows.ts';

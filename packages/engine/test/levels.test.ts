@@ -4,7 +4,6 @@ import { mulberry } from '@kv/core/shared';
 import { createRows, decodeRows, encodeRows } from '../src/cache/encode.ts';
 import { cacheForms, movedForm, type CacheForm } from '../src/cache/form.ts';
 import { LayerCache } from '../src/cache/layer-cache.ts';
-import { recordsBound } from '../src/cache/records.ts';
 import { Ledger } from '../src/ledger.ts';
 
 const G = 2,
@@ -63,14 +62,12 @@ function check({ heads, rebased, moved, levelled }: State, cache: LayerCache, le
     expect(bits([cache.read('keys', g)])).toBe(bits(slots.map(({ key }) => key)));
     expect(bits([cache.read('values', g)])).toBe(bits(slots.map(({ value }) => value)));
     if (levelled) expect([...cache.levels()![g]]).toEqual(slots.map(({ level }) => level));
-    // what is turned or replaced is other numbers
-    if (levelled && !rebased)
-      for (const [p, part] of (['keys', 'values'] as const).entries()) {
-        const { records, form, capacity } = cache,
-          bound = recordsBound({ records: records!, headDim: d, capacity, form }, part, g, slots.length);
-        for (const { key, value, first } of slots)
-          expect(Math.hypot(...[key, value][p].map((x, i) => x - first[p][i]))).toBeLessThanOrEqual(bound);
-      }
+    for (const [p, part] of (['keys', 'values'] as const).entries()) {
+      const bound = cache.rounding(part, g);
+      // what turns in f32 is off by that
+      for (const { key, value, first } of slots)
+        expect(Math.hypot(...[key, value][p].map((x, i) => x - first[p][i]))).toBeLessThanOrEqual(bound * 1.00001);
+    }
     for (const { level } of slots) bytes += RECORD[CHAIN[level]] + extra + (moved ? 2 * d - KEY[CHAIN[level]] : 0);
   });
   if (!levelled) expect(cache.levels()).toBeUndefined();
@@ -170,6 +167,7 @@ test('slots at levels of their own behave as lists of rounded numbers, to the bi
                 const to = next - slots.length + i;
                 if (to === slot.rotation) return;
                 turn(slot.key, 0, slot.rotation, to);
+                turn(slot.first[0], 0, slot.rotation, to);
                 slot.key = rounded(state.moved ? HALF : slot.level, 'keys', slot.key);
                 slot.rotation = to;
               });
@@ -219,4 +217,51 @@ test('levels no finer than the form change nothing', () => {
   cache.keep(kept, 0, [Uint8Array.of(0, 1, 2), Uint8Array.of(2, 2, 2)]);
   expect(cache.slots()).toEqual(plain.slots());
   expect(cache.levels()).toBeUndefined();
+});
+
+test('what was rounded off in one form is told in any other that the slots are loaded in, through forks and moves', () => {
+  const form = fc.constantFrom<CacheForm>('f32', 'f16', 'q8', 'k8v4', 'q4');
+  fc.assert(
+    fc.property(fc.array(form, { minLength: 1, maxLength: 4 }), fc.boolean(), fc.integer(), (forms, moves, seed) => {
+      const draw = mulberry(seed),
+        n = 3,
+        x = Float32Array.from({ length: G * n * d }, () => 4 * draw() - 2),
+        first = x.slice(),
+        ledger = new Ledger(),
+        positions = Uint32Array.from({ length: n }, (_, i) => i);
+      let cache = new LayerCache(G, d, ledger, { form: forms[0] });
+      cache.append(x, x, positions);
+      for (const form of forms) {
+        const next = new LayerCache(G, d, ledger, { form });
+        next.restore([...cache.lengths], cache.slots());
+        cache = next.fork();
+        if (!moves) continue;
+        const before = cache.rotations ?? positions,
+          shift = before[0] === 0 ? 2 : 0;
+        // turned by mirroring, which is exact
+        cache.rebase(n + shift, (row, at) => row.subarray(at, at + d).reverse());
+        for (let i = 0; i < G * n; i++) first.subarray(i * d, (i + 1) * d).reverse();
+      }
+      for (let g = 0; g < G; g++)
+        for (const [part, whole] of [
+          ['keys', first],
+          ['values', x],
+        ] as const) {
+          const got = cache.read(part, g),
+            off = Array.from({ length: n }, (_, i) =>
+              Math.hypot(...Array.from({ length: d }, (_, c) => got[i * d + c] - whole[(g * n + i) * d + c])),
+            );
+          expect(Math.max(...off)).toBeLessThanOrEqual(cache.rounding(part, g));
+        }
+    }),
+  );
+});
+
+test('what a file does not say was rounded off moved slots is not known', () => {
+  const ledger = new Ledger(),
+    [cache, loaded] = [new LayerCache(1, d, ledger, { form: 'q8' }), new LayerCache(1, d, ledger, { form: 'q8' })];
+  cache.append(new Float32Array(d).fill(1), new Float32Array(d), Uint32Array.of(0));
+  cache.rebase(2, turn);
+  loaded.restore([1], { ...cache.slots(), rounded: undefined });
+  expect([cache.rounding('keys', 0) < 1, loaded.rounding('keys', 0)]).toEqual([true, Infinity]);
 });

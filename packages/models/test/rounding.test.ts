@@ -3,7 +3,7 @@ import { certificates, roundingVariation, type Certificates } from '@kv/certific
 import { cacheForms, createRows, decodeRows, encodeRows, roundingBound, type CacheForm } from '@kv/engine';
 import { reference } from '@kv/model-testing/reference';
 import { expect, test } from 'vitest';
-import { generate, loadModel } from '../src/index.ts';
+import { decode, generate, loadCache, loadModel, saveCache, Sequence } from '../src/index.ts';
 
 const forms = (Object.keys(cacheForms) as CacheForm[]).filter((form) => form !== 'f32');
 const number = fc.oneof(fc.double({ min: -4, max: 4, noNaN: true }), fc.constantFrom(0, 1e-7, -300, 40_000));
@@ -72,5 +72,33 @@ test('a run says what rounding can have changed, and nothing of a cache in f32',
   expect(rounding!.rows).toBe(events!.rows);
   expect(rounding!.dropped.mean).toBeGreaterThan(events!.dropped.mean);
   expect(fine.logitError.max).toBeLessThan(rounding!.logitError.max / 2);
+  model.destroy();
+});
+
+test('what was rounded off stays known once slots have moved, and in a file, whatever form it is loaded in', async () => {
+  const model = await loadModel(reference('data/goldens/llama')),
+    ids = Array.from({ length: 60 }, (_, i) => (37 * i) % model.config.vocab),
+    sequence = new Sequence(model, undefined, { cache: 'q8', window: 48 }),
+    policy = 'snapkv(window=8) | topK',
+    errors = async (of: Sequence): Promise<number> => {
+      const observer = certificates();
+      of.observer = observer;
+      await of.evict(policy, 12);
+      return (observer.conclude({ heads: 1, layers: 1, steps: 0, frozen: [], total: () => undefined }) as Certificates)
+        .rounding!.logitError.max;
+    };
+  await sequence.prefill(ids, { policy, budget: 24, block: 16 });
+  for await (const _ of decode(sequence, { maxNewTokens: 8, every: 4, stopAtEos: false }));
+  expect(sequence.progress.shift).toBeGreaterThan(0);
+  const bytes = await saveCache(sequence),
+    exact = await loadCache(model, bytes, { cache: 'f32', policy }),
+    again = await loadCache(model, await saveCache(exact), { policy }),
+    stayed = await loadCache(model, bytes, { policy }),
+    bound = await errors(exact);
+  expect(bound).toBeGreaterThan(0);
+  expect(await errors(again)).toBe(bound);
+  // loaded in another form, the largest bound of a head holds for all of them
+  expect(await errors(stayed)).toBeCloseTo(bound, 2);
+  for (const of of [sequence, exact, again, stayed]) of.destroy();
   model.destroy();
 });

@@ -8,6 +8,7 @@ import {
   plainRows,
   recordBytes,
   recordsOf,
+  roundingAfter,
   slotBytes,
   storageOfRecords,
   storedForms,
@@ -62,6 +63,8 @@ export class DeviceCache implements DeviceSlots {
   #rotated: SlotTable | undefined;
   /** Levels of the slots, once one was demoted: they are records then. */
   #levels: SlotTable | undefined;
+  /** What was rounded off before the slots were stored as they are. */
+  #rounded: LayerSnapshot['slots']['rounded'] = { keys: 0, values: 0 };
   readonly #device: DeviceScope;
 
   constructor(heads: number, headDim: number, device: DeviceScope, form: CacheForm) {
@@ -221,6 +224,8 @@ export class DeviceCache implements DeviceSlots {
     const to = this.counts.map((n) => Array.from({ length: n }, (_, i) => next - n + i));
     // keys that are rotated again and again are rounded less
     if (!this.#levels) this.#storeAs(movedForm(this.#newest));
+    // what it rounds off is not read back to be counted
+    if (this.form !== 'f32') this.#rounded = { keys: Infinity, values: Infinity };
     rotateRows(turns, { x: this.keys, form: deviceForms[this.form].keys, d: this.headDim }, this.rotations(), to);
     this.#setRotations(to);
   }
@@ -235,6 +240,7 @@ export class DeviceCache implements DeviceSlots {
       most = Math.max(...lengths);
     if (saved.rotations) this.#setRotations(rows(saved.rotations));
     if (saved.form === movedForm(this.#own)) this.#storeAs(saved.form);
+    this.#rounded = roundingAfter(saved, this.#newest, headDim);
     if (saved.records) {
       const from = { ...saved, heads: 1, headDim, capacity: saved.positions.length },
         lists = lengths.map((n, g) => range(starts[g], n)),
@@ -268,7 +274,8 @@ export class DeviceCache implements DeviceSlots {
       form = this.#newest,
       levels = this.#levels?.rows(),
       positions = Uint32Array.from(this.kept().flat()),
-      rotations = this.#rotated && Uint32Array.from(this.rotations().flat());
+      rotations = this.#rotated && Uint32Array.from(this.rotations().flat()),
+      rounded = this.#rounded;
     if (!levels) {
       const [keys, values] = [read(this.keys), read(this.values)];
       return () => ({
@@ -276,6 +283,7 @@ export class DeviceCache implements DeviceSlots {
         keys: fromWords(keys(), storedForms[form].keys, headDim, counts),
         values: fromWords(values(), storedForms[form].values, headDim, counts),
         positions,
+        rounded,
         ...(rotations && { rotations }),
       });
     }
@@ -286,6 +294,7 @@ export class DeviceCache implements DeviceSlots {
         shape = { heads: 1, headDim, capacity: all.length, form };
       return {
         ...storageOfRecords(shape, recordsOf(all, bytes, headDim), positions, false),
+        rounded,
         ...(rotations && { rotations }),
       };
     };
@@ -310,7 +319,7 @@ export class DeviceCache implements DeviceSlots {
       copy.#resize(most);
       this.#copy(copy, most);
     }
-    copy.counts = counts;
+    [copy.counts, copy.#rounded] = [counts, this.#rounded];
     device.scope.commands.write(copy.lengths, Uint32Array.from(counts), 0);
     copy.#held = new SlotTable(first(this.kept()));
     device.ledger.use('cache', copy.#liveBytes);

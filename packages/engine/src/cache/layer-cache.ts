@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import { countBelow, range } from '@kv/core/shared';
 import { floats } from './encode.ts';
-import { movedForm, type StorageForm } from './form.ts';
+import { movedForm, storedForms, type StorageForm } from './form.ts';
 import {
   bytesHeld,
   bytesInUse,
@@ -11,7 +11,10 @@ import {
   levelOf,
   newSlotBytes,
   recordRows,
+  roundingAfter,
+  storedBound,
   storeRecords,
+  type EarlierRounding,
   type MovedSlots,
 } from './records.ts';
 import { SlotRows } from './slot-rows.ts';
@@ -70,6 +73,8 @@ export class LayerCache implements CacheView {
   readonly #own: StorageForm;
   #storage: Storage;
   #biases: SlotRows | undefined;
+  /** What was rounded off before the slots were stored as they are. */
+  #rounded: EarlierRounding = { keys: 0, values: 0 };
 
   /** Creates an empty cache of `heads` KV heads, whose bytes are counted in `ledger`. */
   constructor(
@@ -183,6 +188,17 @@ export class LayerCache implements CacheView {
     );
   }
 
+  /** Returns a bound on what storing has rounded off a key or a value of a KV head; Infinity where it is not known. */
+  rounding(part: CachePart, g: number): number {
+    return this.#rounded[part] + storedBound(this.#storage, part, g, this.lengths[g]);
+  }
+
+  /** Counts what storing has rounded off keys or values so far as done, since some are stored once more. */
+  roundAgain(part: CachePart): void {
+    const now = Math.max(...Array.from({ length: this.heads }, (_, g) => this.rounding(part, g)));
+    this.#rounded = { ...this.#rounded, [part]: now };
+  }
+
   /** Grows the capacity to exactly `slots` per head, if it is less. */
   reserve(slots: number): void {
     if (slots > this.capacity) this.#resize(slots);
@@ -285,6 +301,7 @@ export class LayerCache implements CacheView {
     const rotations = this.#markRotations(),
       { headDim: d } = this,
       stored = this.keys.form !== 'f32';
+    let counted = !stored;
     for (let g = 0; g < this.heads; g++) {
       const n = this.lengths[g],
         first = g * this.capacity,
@@ -294,6 +311,8 @@ export class LayerCache implements CacheView {
           from = rotations[first + i];
         // a key that stays is not rounded once more
         if (from === to) continue;
+        if (!counted) this.roundAgain('keys');
+        counted = true;
         rotate(keys, i * d, from, to);
         if (stored) this.write('keys', g, i, keys.subarray(i * d, (i + 1) * d));
         rotations[first + i] = to;
@@ -321,6 +340,7 @@ export class LayerCache implements CacheView {
       copySlots(this.#storage, copy.#storage, lengths);
     }
     copy.lengths.set(lengths);
+    copy.#rounded = this.#rounded;
     ledger.use(this.#name, copy.liveBytes);
     if (this.#biases) copy.setBiases(this.#biasRows(lengths));
     return copy;
@@ -334,7 +354,7 @@ export class LayerCache implements CacheView {
 
   /** Returns the slots in use, head after head, as copies. */
   slots(): Slots {
-    const slots = this.#storedSlots();
+    const slots = { ...this.#storedSlots(), rounded: this.#rounded };
     if (!this.#biases) return slots;
     return { ...slots, biases: Float32Array.from(this.#biasRows(this.lengths).flatMap((head) => [...head])) };
   }
@@ -364,6 +384,7 @@ export class LayerCache implements CacheView {
   #restoreSlots(lengths: readonly number[], slots: Slots): void {
     if (slots.rotations) this.#markRotations();
     if (slots.form === movedForm(this.form)) this.#storeAs(slots.form);
+    this.#rounded = roundingAfter(slots, this.form, this.headDim);
     const most = Math.max(...lengths);
     if (slots.records) {
       let at = 0;
@@ -383,6 +404,7 @@ export class LayerCache implements CacheView {
   clear(): void {
     this.#ledger.release(this.#name, this.liveBytes);
     this.#dropBiases();
+    this.#rounded = { keys: 0, values: 0 };
     this.lengths.fill(0);
     if (this.records) this.#resize(0); // the next sequence begins without levels
   }
@@ -463,13 +485,19 @@ export class LayerCache implements CacheView {
     if (form === this.form) return;
     const old = this.#storage,
       [live, held] = [this.liveBytes, this.allocatedBytes],
-      rows = (['keys', 'values'] as const).map(
-        (part) => [part, Array.from(this.lengths, (_, g) => this.read(part, g))] as const,
-      ),
+      parts = (['keys', 'values'] as const).filter((part) => storedForms[form][part] !== old[part].form),
+      rows = parts.map((part) => [part, Array.from(this.lengths, (_, g) => this.read(part, g))] as const),
       next = this.#store.create({ ...old, form, rebased: this.rotations !== undefined });
     this.#ledger.allocate(this.#name, bytesHeld(next));
     next.positions.set(old.positions);
     if (old.rotations) next.rotations?.set(old.rotations);
+    for (const part of parts) this.roundAgain(part);
+    // rows that keep their form are not rounded once more
+    for (const part of ['keys', 'values'] as const)
+      if (!parts.includes(part)) {
+        next[part].codes.set(old[part].codes);
+        next[part].scales.set(old[part].scales);
+      }
     this.#storage = next;
     for (const [part, heads] of rows) for (const [g, x] of heads.entries()) this.write(part, g, 0, x);
     this.#store.release(old);

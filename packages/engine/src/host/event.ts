@@ -154,6 +154,7 @@ async function replace(made: readonly ReplacementCache[], { cache }: LayerMemory
         data,
         shape: [heads = 0, slots = 0, dim = 0],
       } = (await backend.read([tensor]))[0];
+      cache.roundAgain(part);
       for (let g = 0; g < heads; g++)
         writeChanged(
           cache,

@@ -2,9 +2,6 @@ import { attentionLast, keys, queries } from '@kv/core';
 import { range, sumOf } from '@kv/core/shared';
 import { runGuarded } from '@kv/core/engine';
 import type { Tensor } from '@kv/core';
-import { roundingBound } from '../cache/encode.ts';
-import { recordsBound } from '../cache/records.ts';
-import { plainRows, type CachePart } from '../cache/cache-rows.ts';
 import type { LayerCache } from '../cache/layer-cache.ts';
 import type { SlotReader } from '../decoder/keeps.ts';
 import type { Observer, ObservedRow } from '../memory/observer.ts';
@@ -21,7 +18,7 @@ interface LayerValues {
   readonly slots: number;
   readonly vectors: Float32Array;
   readonly largest: Float32Array;
-  /** What rounding can have taken off a key and a value of each KV head; absent for f32. */
+  /** What rounding can have taken off a key and a value of each KV head; absent where it took nothing, or is unknown. */
   readonly rounding: readonly NonNullable<ObservedRow['rounding']>[] | undefined;
 }
 
@@ -60,15 +57,15 @@ async function valuesOf(caches: HostState, layers: readonly number[]): Promise<r
   });
 }
 
-/** Returns what rounding can have taken off the keys and values of each KV head. */
+/** Returns what rounding can have taken off the keys and values of each KV head, where it took any and that is known. */
 function roundingOf(cache: LayerCache): LayerValues['rounding'] {
-  const { heads, headDim: d, capacity, lengths, form, records } = cache;
-  if (cache.keys.form === 'f32') return undefined;
-  const bound = (part: CachePart, g: number): number =>
-    records
-      ? recordsBound({ records, headDim: d, capacity, form }, part, g, lengths[g])
-      : roundingBound(plainRows(cache[part]), d, g * capacity, lengths[g]);
-  return Array.from({ length: heads }, (_, g) => ({ key: bound('keys', g), value: bound('values', g) }));
+  const bounds = Array.from({ length: cache.heads }, (_, g) => ({
+    key: cache.rounding('keys', g),
+    value: cache.rounding('values', g),
+  }));
+  return bounds.every(({ key, value }) => key + value < Infinity) && bounds.some(({ key, value }) => key + value > 0)
+    ? bounds
+    : undefined;
 }
 
 /**

@@ -22,8 +22,9 @@ export interface ObservedRow {
   /** Norm of the largest key of its KV head. */
   readonly keyNorm: number;
   /**
-   * Bounds on the lengths of what storing has rounded off a key and off a value of its KV head. Absent where the cache is
-   * f32.
+   * Bounds on the lengths of what storing has rounded off a key and off a value of its KV head, each time that they were
+   * stored: slots that move are stored again. Absent where nothing was rounded off, and where a file of an older release,
+   * or of a device on which slots moved, does not say what was.
    */
   readonly rounding?: { readonly key: number; readonly value: number };
   /** Views by position: positions from `sinks` up to, not including, `from` are hidden. */

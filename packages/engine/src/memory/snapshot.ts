@@ -1,5 +1,6 @@
 import type { StateSpec } from '@kv/core';
 import type { Records, CacheRows } from '../cache/cache-rows.ts';
+import type { EarlierRounding } from '../cache/records.ts';
 import type { StorageForm } from '../cache/form.ts';
 
 /** Rows of running sums: one per query head, or one per KV head, which sums those of its query heads. */
@@ -16,6 +17,8 @@ export interface Slots {
   readonly rotations?: Uint32Array | undefined;
   /** What slots add to their logits, where some do. */
   readonly biases?: Float32Array | undefined;
+  /** What was rounded off before they were stored as they are; undefined where the writer did not count it. */
+  readonly rounded?: EarlierRounding | undefined;
 }
 
 /** The numbers of a ring: queries `[w, H, d]`, positions `[w]`, rotations `[w, H]` once rebased. */

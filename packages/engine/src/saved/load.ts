@@ -9,6 +9,7 @@ import { LOAD_CACHE } from '../options.ts';
 import type { Rows } from '../cache/encode.ts';
 import { storedForms, unmovedForm, type RowForm } from '../cache/form.ts';
 import { levelOf, recordsOf } from '../cache/records.ts';
+import type { EarlierRounding } from '../cache/records.ts';
 import { storageOfRecords } from '../cache/storage.ts';
 import { Outputs } from '../sequence/outputs.ts';
 import { Sequence } from '../sequence/sequence.ts';
@@ -131,11 +132,12 @@ function snapshotOf(manifest: SavedManifest, arrays: SavedArrays, heads: readonl
     return array ? new Uint8Array(array.buffer, array.byteOffset, array.byteLength) : new Uint8Array(0);
   };
   const rows = (form: RowForm, name: string): Rows => ({ form, codes: bytes(name), scales: bytes(`${name}.scales`) });
-  const slots = (at: string, leveled: boolean, headDim: number): Slots => {
+  const slots = ({ levels, rounded: bounds }: SavedLayer, at: string, headDim: number): Slots => {
     const { form } = manifest,
       [positions, rotations] = [whole(`${at}positions`), whole(`${at}rotations`)],
-      biases = arrays.get(`${at}biases`) as Float32Array | undefined;
-    if (!leveled)
+      biases = arrays.get(`${at}biases`) as Float32Array | undefined,
+      rounded = bounds === undefined ? undefined : roundingOf(bounds);
+    if (!levels)
       return {
         form,
         keys: rows(storedForms[form].keys, `${at}keys`),
@@ -143,10 +145,11 @@ function snapshotOf(manifest: SavedManifest, arrays: SavedArrays, heads: readonl
         positions,
         rotations,
         biases,
+        rounded,
       };
     const records = recordsOf(whole(`${at}levels`), bytes(`${at}records`), headDim),
       shape = { heads: 1, headDim, capacity: positions.length, form };
-    return { ...storageOfRecords(shape, records, positions, false), rotations, biases };
+    return { ...storageOfRecords(shape, records, positions, false), rotations, biases, rounded };
   };
   const states = (list: readonly SavedState[], at: string): readonly StoredState[] =>
     list.map((state, i) => ({ ...state, data: floats(`${at}states.${i}`) }));
@@ -160,31 +163,34 @@ function snapshotOf(manifest: SavedManifest, arrays: SavedArrays, heads: readonl
     shift: shift ?? 0,
     carried: (manifest.carried ?? []).map((_, i) => floats(`carried.${i}`)),
     states: states(manifest.states, ''),
-    layers: manifest.layers.map(
-      ({ lengths, aligned, ring, accumulated, block, states: own, levels }, l): LayerSnapshot => {
-        const at = `layers.${l}.`;
-        return {
-          lengths,
-          aligned,
-          slots: slots(at, levels !== undefined, heads[l].headDim),
-          ...(ring && {
-            ring: {
-              ...ring,
-              queries: floats(`${at}ring.queries`),
-              positions: whole(`${at}ring.positions`),
-              rotations: whole(`${at}ring.rotations`),
-            },
-          }),
-          ...(accumulated && {
-            accumulated: { rows: accumulated === 'kv' ? accumulated : 'query', sums: floats(`${at}accumulated`) },
-          }),
-          ...(block && { block: floats(`${at}block`) }),
-          states: states(own, at),
-        };
-      },
-    ),
+    layers: manifest.layers.map((layer, l): LayerSnapshot => {
+      const { lengths, aligned, ring, accumulated, block, states: own } = layer,
+        at = `layers.${l}.`;
+      return {
+        lengths,
+        aligned,
+        slots: slots(layer, at, heads[l].headDim),
+        ...(ring && {
+          ring: {
+            ...ring,
+            queries: floats(`${at}ring.queries`),
+            positions: whole(`${at}ring.positions`),
+            rotations: whole(`${at}ring.rotations`),
+          },
+        }),
+        ...(accumulated && {
+          accumulated: { rows: accumulated === 'kv' ? accumulated : 'query', sums: floats(`${at}accumulated`) },
+        }),
+        ...(block && { block: floats(`${at}block`) }),
+        states: states(own, at),
+      };
+    }),
   };
 }
+
+/** Returns the bounds of a file. */
+const roundingOf = (bounds: NonNullable<SavedLayer['rounded']> | null): EarlierRounding =>
+  bounds ? { keys: bounds[0], values: bounds[1] } : { keys: Infinity, values: Infinity };
 
 /**
  * Returns the hook that goes on adding what slots were folded into: that of the policy, or, where none is given, of the

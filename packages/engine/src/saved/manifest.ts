@@ -25,13 +25,18 @@ export interface SavedLayer {
   readonly levels?: readonly number[];
   /** Whether slots add something to their logits; from version 3 on. */
   readonly biases?: true;
+  /**
+   * Bounds on what was rounded off a key and off a value before they were stored as they are, null where unknown; absent
+   * where nothing was; from version 5 on.
+   */
+  readonly rounded?: readonly [key: number, value: number] | null;
   /** Slots that the last event allowed and kept in each head; null before the first. */
   readonly event: { readonly budgets: readonly number[]; readonly kept: readonly number[] } | null;
 }
 
 /** Everything in a saved cache except its arrays. */
 export interface SavedManifest {
-  readonly version: 1 | 2 | 3 | 4;
+  readonly version: 1 | 2 | 3 | 4 | 5;
   /** How keys and values are stored; f32 in version 1, which does not say. */
   readonly form: StorageForm;
   /** Fingerprint of the model whose keys and values these are. */
@@ -78,8 +83,8 @@ export const MOST: number = 2 ** 31 - 1;
 export function parseManifest(value: unknown, where: string): SavedManifest {
   const fields = object(value, where, 'the manifest');
   const { version } = fields;
-  if (version !== 1 && version !== 2 && version !== 3 && version !== 4)
-    throw new KvError(where, `expected a saved cache of version 1 to 4, got version ${show(version)}`);
+  if (version !== 1 && version !== 2 && version !== 3 && version !== 4 && version !== 5)
+    throw new KvError(where, `expected a saved cache of version 1 to 5, got version ${show(version)}`);
   return {
     version,
     form: version === 1 ? 'f32' : word(fields, 'form', Object.keys(storedForms) as StorageForm[], where),
@@ -153,9 +158,19 @@ function parseLayer(value: unknown, version: number, where: string): SavedLayer 
     states: items(fields, 'states', where).map((state) => parseState(state, where)),
     ...(fields.levels !== undefined && { levels: counts(fields, 'levels', where) }),
     ...(version > 2 && fields.biases === true && { biases: true }),
+    ...(version > 4 && fields.rounded !== undefined && { rounded: parseRounded(fields.rounded, where) }),
     event: event && { budgets: counts(event, 'budgets', where), kept: counts(event, 'kept', where) },
   };
 }
+
+function parseRounded(value: unknown, where: string): NonNullable<SavedLayer['rounded']> | null {
+  if (value === null) return null;
+  const [key, rounded, ...more] = Array.isArray(value) ? (value as readonly unknown[]) : [];
+  if (isBound(key) && isBound(rounded) && more.length === 0) return [key, rounded];
+  throw new KvError(where, `rounded must be two numbers of at least 0, or null, got ${show(value)}`);
+}
+
+const isBound = (value: unknown): value is number => typeof value === 'number' && Number.isFinite(value) && value >= 0;
 
 function parseState(value: unknown, where: string): SavedState {
   const fields = object(value, where, 'a state'),

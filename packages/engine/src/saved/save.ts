@@ -1,4 +1,5 @@
 import { KvError, LEVELS } from '@kv/core';
+import type { AttendHook } from '@kv/core';
 import type { Sequence } from '../sequence/sequence.ts';
 import type { Slots, StoredState } from '../memory/snapshot.ts';
 import type { Rows } from '../cache/encode.ts';
@@ -55,7 +56,7 @@ export async function saveCache(sequence: Sequence): Promise<Uint8Array> {
   const layers = saved.layers.map(({ slots, ring, accumulated, block, states, lengths, aligned }, l): SavedLayer => {
     const at = `layers.${l}.`,
       kept = last?.kept[l],
-      { positions, rotations, biases } = slots,
+      { positions, rotations, biases, rounded } = slots,
       levels = slots.records && levelsOf(slots.records);
     for (const [name, numbers] of Object.entries({
       ...slotArrays(slots),
@@ -79,13 +80,17 @@ export async function saveCache(sequence: Sequence): Promise<Uint8Array> {
       states: putStates(states, at),
       ...(levels && { levels: LEVELS.map((_, level) => levels.filter((of) => of === level).length) }),
       ...(biases && { biases: true }),
+      ...(rounded &&
+        rounded.keys + rounded.values > 0 && {
+          rounded: rounded.keys + rounded.values < Infinity ? [rounded.keys, rounded.values] : null,
+        }),
       event: kept ? { budgets: [...last!.budgets[l]], kept: kept.map((each) => each.length) } : null, // `kept` is of it
     };
   });
   const { carried = [] } = saved;
   carried.forEach((numbers, i) => put(`carried.${i}`, numbers));
   const manifest: SavedManifest = {
-    version: attends ? 4 : layers.some(({ biases }) => biases) ? 3 : 2, // only what needs it is unknown to older releases
+    version: versionOf(layers, attends), // only what needs it is unknown to older releases
     form: saved.layers[0].slots.form,
     model: fingerprint,
     policy: policy.label,
@@ -109,6 +114,12 @@ export async function saveCache(sequence: Sequence): Promise<Uint8Array> {
     ...(attends && { attends: savedTerm(attends) }),
   };
   return writeSaved(manifest, arrays, config);
+}
+
+function versionOf(layers: readonly SavedLayer[], attends: AttendHook | undefined): SavedManifest['version'] {
+  if (layers.some(({ rounded }) => rounded !== undefined)) return 5;
+  if (attends) return 4;
+  return layers.some(({ biases }) => biases) ? 3 : 2;
 }
 
 /** Returns the arrays of rows as the file names them. */
