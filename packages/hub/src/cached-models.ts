@@ -1,6 +1,6 @@
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { ggufs, isCheckpoint } from './choose.ts';
+import { ggufs, isCheckpoint, isPart } from './choose.ts';
 import { cacheFolder } from './environment.ts';
 import type { Environment } from './environment.ts';
 
@@ -11,9 +11,6 @@ export interface CachedModel {
   /** Bytes of its weights. */
   readonly bytes: number;
 }
-
-/** A GGUF file that is split. */
-const PART = /-\d{5}-of-\d{5}\.gguf$/i;
 
 const none = (): readonly string[] => [];
 const names = (folder: string): Promise<readonly string[]> => readdir(folder).catch(none);
@@ -70,7 +67,7 @@ async function modelsOf(repo: string, snapshot: string): Promise<readonly Cached
   return [
     ...(whole ? [{ name: repo, bytes: shards.reduce((sum, { bytes }) => sum + bytes, 0) }] : []),
     ...ggufs([...paths.keys()])
-      .filter((path) => !PART.test(path))
+      .filter((path) => !isPart(path))
       .map((path) => ({ name: `${repo}/${path}`, bytes: paths.get(path) ?? 0 })),
   ];
 }

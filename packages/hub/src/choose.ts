@@ -61,20 +61,26 @@ function pickGguf({ repo, file, quant }: RepoName, files: readonly RepoFile[]): 
       `expected ${wanted}, got ${all.length > 0 ? list(all) : `only ${list(files.map(({ path }) => path).filter((path) => !path.startsWith('.')))}`}`,
     );
   }
+  if (fitting.every(isPart))
+    throw new KvError(
+      repo,
+      `expected a model in one .gguf file, got one in parts, which are not fetched: ${list(fitting)}; download all of them into one folder and load the first`,
+    );
   if (fitting.length > 1)
     throw new KvError(
       repo,
       `expected the name of one .gguf file (${repo}:Q4_K_M or ${repo}/file.gguf), got ${list(fitting)}`,
     );
   const path = checkPath(fitting[0], repo);
-  if (/-\d{5}-of-\d{5}\.gguf$/i.test(path))
-    throw new KvError(repo, `expected a model in one .gguf file, got a part of it: ${path}`);
   return files.find((found) => found.path === path)!; // its path came from `files`
 }
 
 /** Returns the GGUF files that are models, and not projectors of vision models. */
 export const ggufs = (paths: readonly string[]): readonly string[] =>
   paths.filter((path) => /\.gguf$/i.test(path) && !/(^|\/)mmproj/i.test(path));
+
+/** Returns whether a GGUF file is a part of a model. */
+export const isPart = (path: string): boolean => /-\d{5}-of-\d{5}\.gguf$/i.test(path);
 
 /** Returns whether a GGUF file's name contains a type as a whole word: Q4_K is not in model-Q4_K_M.gguf. */
 export const isQuant = (path: string, quant: string): boolean =>

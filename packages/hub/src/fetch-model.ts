@@ -100,7 +100,13 @@ async function download(
       onPlan: (size) => onPlan?.({ repo: name.repo, commit: found.commit, license: found.license, ...size }),
     },
   );
-  await enter(folder, revision, found, all);
+  await enter(
+    folder,
+    revision,
+    found,
+    all,
+    name.file === undefined && name.quant === undefined ? gguf?.path : undefined,
+  );
   const snapshot = folder.snapshot(found.commit);
   return gguf ? join(snapshot, gguf.path) : snapshot;
 }

@@ -27,6 +27,8 @@ export interface HttpResponse {
 
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);
 const MAX_REDIRECTS = 10;
+/** Longest time that a timer takes: beyond it, it would fire at once. */
+const LONGEST_TIMER = 2 ** 31 - 1;
 
 /**
  * Sends a GET and follows redirects, deciding at every hop whether the token may be sent.
@@ -37,7 +39,10 @@ export async function get(hub: Hub, url: string, headers: Readonly<Record<string
   let timer: ReturnType<typeof setTimeout> | undefined;
   const wait = (): void => {
     clearTimeout(timer);
-    timer = setTimeout(() => quiet.abort(new Error(`nothing for ${hub.timeoutMs / 1000} s`)), hub.timeoutMs);
+    timer = setTimeout(
+      () => quiet.abort(new Error(`nothing for ${hub.timeoutMs / 1000} s`)),
+      Math.min(hub.timeoutMs, LONGEST_TIMER),
+    );
   };
   const signal = hub.signal ? AbortSignal.any([hub.signal, quiet.signal]) : quiet.signal;
   const end = (): void => {

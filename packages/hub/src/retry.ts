@@ -22,7 +22,7 @@ export class ConnectionLost extends Error {
 const MAX_BACKOFF_MS = 30_000;
 
 /**
- * Retries until `attempt` succeeds; a failed attempt that `progressed` restarts the count at one.
+ * Retries until `attempt` succeeds; a failed attempt that `progressed` does not count, and those before it no longer do.
  * @throws KvError at `at` after the last attempt; any error other than `ConnectionLost` at once; the signal's reason
  * when aborted
  */
@@ -39,10 +39,10 @@ export async function retrying<T>(
     } catch (error) {
       signal?.throwIfAborted();
       if (!(error instanceof ConnectionLost)) throw error;
-      failures = progressed() ? 1 : failures + 1;
+      failures = progressed() ? 0 : failures + 1;
       if (failures >= attempts)
         throw new KvError(at, `expected an answer, got ${error.message} (${attempts} attempts)`);
-      const backoff = Math.min(MAX_BACKOFF_MS, backoffMs * 2 ** (failures - 1));
+      const backoff = Math.min(MAX_BACKOFF_MS, backoffMs * 2 ** Math.max(0, failures - 1));
       // Half of the wait is random, so that many clients do not come back together.
       await pause(error.waitMs ?? backoff * (0.5 + Math.random() / 2), signal);
     }

@@ -2,7 +2,7 @@ import { copyFile, mkdir, readFile, readdir, rename, rm, stat, symlink, writeFil
 import { randomUUID } from 'node:crypto';
 import { dirname, join, relative } from 'node:path';
 import { KvError } from '@kv/core';
-import { ggufs, isCheckpoint, isQuant } from './choose.ts';
+import { ggufs, isCheckpoint, isPart, isQuant } from './choose.ts';
 import type { Listing, RepoFile } from './listing.ts';
 import { COMMIT } from './listing.ts';
 import { isSafePath } from './repo-name.ts';
@@ -14,6 +14,8 @@ export interface RepoFolder {
   readonly lock: string;
   blob(etag: string): string;
   snapshot(commit: string): string;
+  /** File with the path of the GGUF file that is the only one at a commit. */
+  only(commit: string): string;
 }
 
 /** Returns the paths of a repository's folder in the cache. */
@@ -25,6 +27,7 @@ export function repoFolder(cache: string, repo: string): RepoFolder {
     lock: join(cache, '.locks', name, 'kv.lock'),
     blob: (etag) => join(path, 'blobs', etag),
     snapshot: (commit) => join(path, 'snapshots', commit),
+    only: (commit) => join(path, 'kv', commit),
   };
 }
 
@@ -54,25 +57,37 @@ export async function findCached(
   if (file !== undefined) return (await has(file)) ? join(snapshot, file) : undefined;
   if (quant === undefined && (await isCheckpoint(snapshot, has, (path) => readFile(join(snapshot, path), 'utf8'))))
     return snapshot;
+  // which file a name without a type means, only the repository's list says: others may have been fetched by their types
+  if (quant === undefined) {
+    const only = await readFile(folder.only(commit), 'utf8').catch(() => '');
+    return isSafePath(only) && (await has(only)) ? join(snapshot, only) : undefined;
+  }
   const all = ggufs(
     (await readdir(snapshot, { recursive: true }).catch(() => [])).map((path) => path.replaceAll('\\', '/')),
   );
-  const fitting = all.filter((path) => quant === undefined || isQuant(path, quant));
+  const fitting = all.filter((path) => isQuant(path, quant) && !isPart(path));
   return fitting.length === 1 && (await has(fitting[0])) ? join(snapshot, fitting[0]) : undefined;
 }
 
-/** Adds files with complete blobs to the snapshot of their commit, and records the commit under the revision's name. */
+/**
+ * Adds files with complete blobs to the snapshot of their commit, and records the commit under the revision's name.
+ * @param only the path of a GGUF file that is the only one there
+ */
 export async function enter(
   folder: RepoFolder,
   revision: string,
   { commit }: Listing,
   files: readonly RepoFile[],
+  only?: string,
 ): Promise<void> {
   for (const { path, etag } of files) await link(folder.blob(etag), join(folder.snapshot(commit), path));
-  if (revision === commit) return;
-  const ref = join(folder.path, 'refs', revision);
-  await mkdir(dirname(ref), { recursive: true });
-  await replace(ref, (fresh) => writeFile(fresh, commit));
+  if (only !== undefined) await write(folder.only(commit), only);
+  if (revision !== commit) await write(join(folder.path, 'refs', revision), commit);
+}
+
+async function write(path: string, text: string): Promise<void> {
+  await mkdir(dirname(path), { recursive: true });
+  await replace(path, (fresh) => writeFile(fresh, text));
 }
 
 /** Makes a relative link, as huggingface_hub does, or a copy if the system has no links. */

@@ -40,6 +40,11 @@ describe('a broken connection', () => {
     expect(isWhole(await fetchIt())).toBe(true);
     expect(ranges()).toEqual(['bytes=120000-']);
   });
+  it('does not count while it brings something, with one attempt too', async () => {
+    hub.faults.push(times(2, cut(50_000)));
+    expect(isWhole(await fetchIt({ attempts: 1 }))).toBe(true);
+    expect(ranges()).toEqual([undefined, 'bytes=50000-', 'bytes=100000-']);
+  });
   it('starts over where the server knows no ranges', async () => {
     hub.faults.push(times(1, cut(50_000)), ignoreRange);
     const done: number[] = [];
@@ -74,6 +79,11 @@ describe('a broken connection', () => {
       { numRuns: 25 },
     );
   });
+});
+
+it('a wait that is longer than a timer can be is no wait of a millisecond', async () => {
+  hub.faults.push(times(1, slow(0, { bytes: SIZE, ms: 200 })));
+  expect(isWhole(await fetchIt({ attempts: 1, timeoutMs: 3e9 }))).toBe(true);
 });
 
 describe('an interrupted download', () => {

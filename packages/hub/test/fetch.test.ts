@@ -8,7 +8,16 @@ import type { FakeHub } from './server.ts';
 
 let hub: FakeHub, home: string;
 beforeAll(async () => {
-  hub = await startHub({ 'org/tiny': single(), 'org/parts': sharded(), 'org/tiny-GGUF': quantised() });
+  hub = await startHub({
+    'org/tiny': single(),
+    'org/parts': sharded(),
+    'org/tiny-GGUF': quantised(),
+    'org/one-GGUF': { commit: COMMIT, files: { 'one.gguf': bytes(40, 7) } },
+    'org/big': {
+      commit: COMMIT,
+      files: { 'big-Q8_0-00001-of-00002.gguf': bytes(40, 8), 'big-Q8_0-00002-of-00002.gguf': bytes(50, 9) },
+    },
+  });
 });
 afterAll(() => hub.close());
 beforeEach(() => {
@@ -109,6 +118,10 @@ describe('the plan of a download', () => {
   });
 });
 
+/** What a split model is refused with. */
+const PARTS =
+  /^org\/big: expected a model in one \.gguf file, got one in parts, which are not fetched: big-Q8_0-00001-of-00002\.gguf, big-Q8_0-00002-of-00002\.gguf; download all of them into one folder and load the first$/;
+
 describe('a .gguf file', () => {
   it.each([
     ['org/tiny-GGUF:q4_k_m', 'tiny-Q4_K_M.gguf'],
@@ -130,7 +143,29 @@ describe('a .gguf file', () => {
     ],
     ['org/tiny-GGUF:Q4_K', /^org\/tiny-GGUF: expected a \.gguf file of type Q4_K, got tiny-Q4_K_M\.gguf, /],
     ['org/tiny-GGUF/other.gguf', /^org\/tiny-GGUF: expected other\.gguf, got tiny-Q4_K_M\.gguf, /],
+    ['org/big', PARTS],
+    ['org/big:Q8_0', PARTS],
+    ['org/big/big-Q8_0-00001-of-00002.gguf', /^org\/big: expected a model in one \.gguf file, got one in parts, /],
   ])('%s is one sentence', async (name, sentence) => expect(fetchFrom(hub, home, name)).rejects.toThrow(sentence));
+  it('that was fetched by its type is not what the repository alone means', async () => {
+    await fetchFrom(hub, home, 'org/tiny-GGUF:Q8_0');
+    await expect(fetchFrom(hub, home, 'org/tiny-GGUF')).rejects.toThrow('expected the name of one .gguf file');
+  });
+  it('that is the only one is found again by the repository alone, without a request', async () => {
+    const file = await fetchFrom(hub, home, 'org/one-GGUF');
+    expect(file).toMatch(/one\.gguf$/);
+    hub.seen.length = 0;
+    expect(await fetchFrom(hub, home, 'org/one-GGUF', { offline: true })).toBe(file);
+    expect(hub.seen).toEqual([]);
+  });
+  it('of which a part is there, from another tool, is not a model', async () => {
+    const file = join(home, `hub/models--org--big/snapshots/${COMMIT}`, 'big-Q8_0-00001-of-00002.gguf');
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, bytes(10));
+    mkdirSync(join(home, 'hub/models--org--big/refs'));
+    writeFileSync(join(home, 'hub/models--org--big/refs/main'), COMMIT);
+    await expect(fetchFrom(hub, home, 'org/big:Q8_0', { offline: true })).rejects.toThrow('only a part of it');
+  });
 });
 
 describe('the token', () => {
