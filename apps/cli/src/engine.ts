@@ -78,7 +78,14 @@ export async function openCpuRuntime(
 ): Promise<Runtime<RunningHostModel> & Closable> {
   const runtime =
     choice === 'onnx'
-      ? await onnxRuntime({ from: cwd, threads })
+      ? await onnxRuntime({ from: cwd, threads }).catch((cause: unknown) => {
+          throw KvError.is(cause) && cause.message.includes('is not installed, or')
+            ? new KvError(
+                '--engine',
+                'expected onnxruntime-node and @kv/engine-onnx to be installed for onnx, got one or none: install both, or take f32, which needs neither',
+              )
+            : cause;
+        })
       : cpuRuntime({ exact: choice === 'f32', from: cwd, threads });
   return { ...runtime, close: () => undefined };
 }

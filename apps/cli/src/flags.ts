@@ -32,16 +32,27 @@ export function withFlags(command: Command, options: Options): Command {
  * @param only names of options that are renamed. @defaultValue all
  */
 export async function withFlagNames<T>(
-  { options }: Command,
+  command: Command,
   ask: () => T | Promise<T>,
   only?: readonly string[],
 ): Promise<T> {
+  const { options } = command;
   try {
     return await ask();
   } catch (cause) {
-    const flag = KvError.is(cause) && options.find((option) => option.attributeName() === cause.at)?.long;
-    if (!KvError.is(cause) || !flag || only?.includes(cause.at) === false) throw cause;
-    throw new KvError(flag, cause.message.slice(cause.at.length + 2));
+    if (!KvError.is(cause) || only?.includes(cause.at) === false) throw cause;
+    const named = (name: string): string | undefined =>
+        options.find((option) => option.attributeName() === name)?.long ?? undefined,
+      // --policies, of which --policy is another name, unless that one was given
+      flag =
+        (cause.at === 'policy' && command.getOptionValueSource('policy') !== 'cli' && named('policies')) ||
+        named(cause.at);
+    if (flag === undefined) throw cause;
+    const sentence = cause.message.slice(cause.at.length + 2);
+    throw new KvError(
+      flag,
+      sentence.replace(/`(\w+)`/g, (quoted, name: string) => named(name) ?? quoted),
+    );
   }
 }
 

@@ -150,7 +150,9 @@ function helpAsked(argv: readonly string[], program: Command): readonly string[]
   const [, rest] = commandOf(program, argv),
     path = [...argv.slice(0, argv.length - rest.length), ...rest.slice(1)];
   if (rest[0] !== 'help' || rest.length === 1 || rest[1].startsWith('-')) return argv;
-  return commandOf(program, path)[1].length === 0 ? [...path, '--help'] : path;
+  const [found, more] = commandOf(program, path);
+  // a group refuses a word that names none of its commands
+  return more.length === 0 || found.commands.length === 0 ? [...path, '--help'] : path;
 }
 
 /** Adds the list of commands to the error of an unknown command. */

@@ -47,6 +47,8 @@ export interface Terminal {
   readonly debug: boolean;
   /** Whether reports, logs and errors keep the values that follow keys such as `password:`. @defaultValue false */
   readonly unredacted?: boolean;
+  /** Lets the command go on once no one reads stdout any more, instead of ending there. */
+  readonly outliveStdout?: () => void;
   /** Absent without interactive input. */
   readonly input?: TerminalInput;
 }
@@ -62,10 +64,17 @@ export function processTerminal(): Terminal {
   };
   process.on('SIGINT', interrupt);
   for (const ends of ['SIGTERM', 'SIGHUP'] as const) process.once(ends, () => abort.abort());
+  let outlives = false,
+    told = false;
   // A closed pipe (`kv pieces | head`) is no failure.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (abort.signal.aborted) return; // the terminal was closed
-    if (error.code === 'EPIPE') process.exit(0);
+    if (error.code === 'EPIPE') {
+      if (!outlives) process.exit(0);
+      if (!told) process.stderr.write('kv: no one reads standard output any more: going on without it\n');
+      told = true;
+      return;
+    }
     process.stderr.write(`kv: expected an output that can be written, got ${error.code ?? error.message}\n`);
     process.exit(2);
   });
@@ -90,6 +99,9 @@ export function processTerminal(): Terminal {
     signal: abort.signal,
     cwd: process.cwd(),
     debug: process.env.KV_DEBUG === '1',
+    outliveStdout: () => {
+      outlives = true;
+    },
     input,
   };
 }

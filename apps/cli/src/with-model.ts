@@ -60,7 +60,7 @@ export async function withHostModel(
 }
 
 /** Options that a model or an event refuses, once the text is known. */
-const FITTED = ['policy', 'budget', 'decodeBudget'];
+const FITTED = ['policy', 'budget', 'decodeBudget', 'protect'];
 
 /**
  * Loads the model, and reports what runs it and how its caches are stored, unless the command loads one: it says that

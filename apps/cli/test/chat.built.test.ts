@@ -53,4 +53,22 @@ describe('the built kv chat', () => {
     if (times === 1) expect(stderr).toMatch(/, stopped\ncache /);
     expect(existsSync(join(cwd, `spawned${times}.safetensors`))).toBe(true);
   });
+  it('goes on and saves where no one reads its answers', async () => {
+    const child = spawn(
+      process.execPath,
+      [bin, 'chat', '--model', model, '--policy', 'full', '--max-new-tokens', '4', '--save', 'unread.safetensors'],
+      { cwd },
+    );
+    let stderr = '';
+    child.stderr.on('data', (text: Buffer) => {
+      stderr += text.toString();
+    });
+    child.stdout.destroy();
+    child.stdin.end('one two three\nfour\n');
+    const code = await new Promise((resolve) => {
+      child.on('close', resolve);
+    });
+    expect([code, existsSync(join(cwd, 'unread.safetensors'))], stderr).toEqual([0, true]);
+    expect(stderr.match(/^kv: no one reads standard output any more: going on without it$/gm)).toHaveLength(1);
+  });
 });

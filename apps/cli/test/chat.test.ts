@@ -191,7 +191,7 @@ describe('kv chat', () => {
     );
     expect(stderr).toMatch(/^cache [\d.]+ KiB.*most so far/m);
     expect(stderr).toMatch(/^\/save FILE +write the cache/m);
-    expect(stderr).toMatch(/^expected \/policy \[TEXT\] \[BUDGET\], .* or \/quit, got "\/what"$/m);
+    expect(stderr).toMatch(/^expected \/policy \[TEXT\] \[BUDGET\], .* or \/quit, or .*, got "\/what"$/m);
     expect(turnsOf(stderr)).toHaveLength(2);
   });
   it('shows the whole conversation in /dropped, the last token of an answer too, and keeps what is protected', async () => {
@@ -251,7 +251,9 @@ describe('kv chat', () => {
         TURN,
         '/why clocks',
         '/clear now',
+        '/policy full 25%',
         '/policy full',
+        '/policy 25%',
         '/policy',
       ],
     );
@@ -265,7 +267,8 @@ describe('kv chat', () => {
     expect(stderr).toMatch(/^budget: 99B hold no slot: one slot in every layer and KV head is 144 bytes in q8/m);
     expect(stdout).toMatch(/^"clocks" stands in 2 places:\n {2}place 1: 6 tokens, .*\n {2}place 2: 6 tokens, /m);
     expect(stderr).toMatch(/^expected \/clear alone, got "\/clear now"$/m);
-    expect(stderr).toMatch(/^full\nfull$/m);
+    const refused = "/policy: expected no budget with 'full', which evicts nothing, got 25%\n";
+    expect(stderr).toContain(`${refused}full\n${refused}full\n`);
   });
   it('Ctrl-C ends an answer, twice within a second the conversation, and at the prompt it leaves', async () => {
     let pressed = 0;
@@ -308,6 +311,30 @@ describe('kv chat', () => {
       /chat: expected a message that fits the model's context, got \d+ tokens after \d+: a policy and a budget keep a conversation going\n\[/,
     );
   });
+  it('goes on after a message that is refused, and saves what was said', async () => {
+    const own = withTemplate(
+        join(cwd, 'refuses'),
+        PLAIN.replace('%}<', "%}{% if 'bad' in m.content %}{{ raise_exception('not this') }}{% endif %}<"),
+      ),
+      { code, stdout, stderr } = await chat(
+        ['--model', own, '--max-new-tokens', '4', '--save', 'after.safetensors'],
+        ['bad', 'one', 'bad', 'two', '/dropped', 'bad'],
+      );
+    expect([code, stderr.match(/not this/g)?.length]).toEqual([0, 3]);
+    expect(stdout).toMatch(/^[^]*<user>one<[^]*<user>two</);
+    expect(stdout).not.toContain('bad');
+    expect((await chat(['--model', own, '--load', 'after.safetensors', '--max-new-tokens', '1'], ['x'])).code).toBe(0);
+  });
+  it('sends a text that begins with a slash after a second one, and saves nothing that has not begun', async () => {
+    const { code, stdout, stderr } = await chat(
+      ['--max-new-tokens', '2'],
+      ['/save x.safetensors', '//usr/bin/env is what?', '/usr/bin/env', '/dropped'],
+    );
+    expect([code, existsSync(join(cwd, 'x.safetensors'))]).toEqual([0, false]);
+    expect(stdout).toMatch(/^\/usr\/bin\/env is what\?/m);
+    expect(stderr).toMatch(/^\/save: expected a conversation that has begun, got an empty one: say something first$/m);
+    expect(stderr).toMatch(/ or \/\/ before a text that begins with \/, got "\/usr\/bin\/env"$/m);
+  });
   it.each([
     [
       ['--policy', 'knorm'],
@@ -322,6 +349,12 @@ describe('kv chat', () => {
       ['--policy', 'knorm', '--budget', '200', '--block', '100'],
       /^--block: expected at most 56 tokens with a budget of 200, got 100$/,
     ],
+    ...['budget', 'block', 'every'].map((name): [string[], RegExp] => [
+      ['--policy', 'full', `--${name}`, '10'],
+      new RegExp(
+        `^--${name}: expected a policy that evicts, got 'full': name one with --policy, or leave --${name} out$`,
+      ),
+    ]),
     [['--system', 'x', '--load', 'y'], /^--system: expected none with --load/],
     [['--load', 'nothing.safetensors'], /nothing\.safetensors: cannot be read \(ENOENT\)$/],
     [

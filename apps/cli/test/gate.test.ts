@@ -90,6 +90,10 @@ test('a stop leaves the gate of before, and nothing else; bad input is one sente
       /^--text: expected texts of at least 120 tokens, so that some train and some are held out, got \d+ in 'short.txt'$/,
     ],
     [['--text', 'a.txt', '--shortest', '90', '--longest', '60'], '--longest: must be at least shortest, 90, got 60'],
+    [
+      ['--text', 'a.txt', ...short, '--tokens', '100'],
+      /^--tokens: must be at least 120, a stretch of --shortest tokens that trains/,
+    ],
     [['--text', 'a.txt', '--out', '/nowhere/gate'], /^\/nowhere\/gate: expected a folder that exists/],
   ] as const) {
     const { code, stderr } = await kv(['gate', '--model', model, ...args], { cwd }),

@@ -80,6 +80,16 @@ it('kv alone names the five commands of a beginner, which there are', async () =
   for (const name of named) expect((await kv(['help', name])).code, name).toBe(0);
 });
 
+it('kv help runs no command, whatever stands after its name', async () => {
+  for (const path of await all)
+    if (path.length > 0 && !/\nCommands:\n/.test(await help(path, 90)))
+      expect(await kv(['help', ...path, 'more', 'words'], { columns: 90 }), path.join(' ')).toEqual({
+        code: 0,
+        stdout: await help(path, 90),
+        stderr: '',
+      });
+});
+
 it('a group of commands without one of them prints its help, and so does kv help', async () => {
   for (const path of await all) {
     const asked = await kv(['help', ...path], { columns: 90 });

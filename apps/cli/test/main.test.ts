@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { slotBytes } from '@kv/engine';
 import type { CacheUsage } from '@kv/models';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { withoutOnnx } from '../src/engine.ts';
 import { folder, kv } from './terminal.ts';
 import { CONTEXT, SHAPE, writeTinyModel } from '@kv/model-testing';
 
@@ -233,6 +234,27 @@ describe('a bad input is one sentence on stderr, exit code 2 and nothing on stdo
       ['--prompt', 'x', '--logit-bias', '{"9999":1}'],
       /^(?:engine: .*\n)?--logit-bias: must be for token ids below \d+, got 9999/,
     ],
+    ...(
+      [
+        [['--budget', '25%', '--policy', 'full'], '--budget', "'full'"],
+        [['--every', '5'], '--every', "'full'"],
+        [['--block', '5'], '--block', "'full'"],
+        [['--every', '5', '--policy', 'etf'], '--every', "'etf'"],
+        [['--every', '5', '--decode-policy', 'etf'], '--every', "'full' and 'etf'"],
+        [['--block', '5', '--decode-policy', 'knorm', '--decode-budget', '9', '--every', '2'], '--block', "'full'"],
+      ] as const
+    ).map(([args, flag, got]): [string[], RegExp] => [
+      ['--prompt', 'x', ...args],
+      new RegExp(`^${flag}: expected a policy that evicts, got ${got}: name one with --policy, or leave ${flag} out$`),
+    ]),
+    [
+      ['--prompt', TEXT, '--policy', 'streaming', '--budget', '9', '--protect', 'nowhere'],
+      /^(?:engine: .*\n)?--protect: expected 'system', 'tools', 'first-user' or a text that stands in the prompt, got 'nowhere'/,
+    ],
+    ...['--model', '--prompt-file', '--prompt-ids', '--policy', '--chat-template'].map((flag): [string[], RegExp] => [
+      [flag, ''],
+      new RegExp(`^${flag}: expected a (?:name|file|policy), got an empty text$`),
+    ]),
     [['--prompt', 'x', '--logits', '2'], /^--logits: expected --json too/],
     [['--prompt', 'x', '--modle', 'y'], /^kv: unknown option '--modle'/],
   ])('%j', async (args, sentence) => {
@@ -243,6 +265,24 @@ describe('a bad input is one sentence on stderr, exit code 2 and nothing on stdo
     expect(stderr.trim()).toMatch(sentence);
     expect(stderr.trim().split('\n')).toHaveLength(1);
     expect([code, stdout]).toEqual([2, '']);
+  });
+  it.each([
+    [['--policies', 'nosuch'], '--policies'],
+    [['--policy', 'nosuch'], '--policy'],
+  ])('names the flag of a policy as it was given: %j', async (args, flag) => {
+    const { code, stderr } = await kv(['needle', '--model', model, ...args], { cwd });
+    expect([code, stderr]).toEqual([
+      2,
+      expect.stringMatching(`^${flag}: expected the name of a method or piece, got 'nosuch'`) as string,
+    ]);
+  });
+  it('for an engine that is not installed, naming one that is', async () => {
+    if ((await withoutOnnx(cwd)) === undefined) return; // it is installed here
+    const { code, stderr } = await run('--prompt', 'x', '--engine', 'onnx');
+    expect([code, stderr]).toEqual([
+      2,
+      '--engine: expected onnxruntime-node and @kv/engine-onnx to be installed for onnx, got one or none: install both, or take f32, which needs neither\n',
+    ]);
   });
   it('for weights that are cut off, and a model that is not there', async () => {
     const broken = writeTinyModel(join(cwd, 'broken'));

@@ -21,6 +21,7 @@ test.each<[readonly string[], readonly string[], number]>([
   [['two'], ['two'], 0],
   [['two', '--help'], ['two'], 0],
   [['help', 'one'], ['one'], 0],
+  [['help', 'one', 'more'], ['one'], 0],
   [['all'], ['one', 'two', 'all'], 0],
   [['--help'], ['one', 'two', 'all'], 0],
   [['help'], ['one', 'two', 'all'], 0],

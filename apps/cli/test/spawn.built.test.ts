@@ -82,6 +82,13 @@ describe('the built kv', () => {
     },
     60_000,
   );
+  it('serves on where no one reads its log any more, as of kv serve | head -1', async () => {
+    const { child, ended, ask } = await serving([]);
+    child.stdout.destroy();
+    for (let i = 0; i < 3; i++) expect((await ask({ max_tokens: 1 })).status).toBe(200);
+    child.kill('SIGTERM');
+    expect(await ended).toBe(0);
+  }, 60_000);
   it('cuts answers at the limit of --grace, and still ends SIGTERM with 0', async () => {
     const { child, ended, ask } = await serving(['--grace', '0']);
     const answer = await ask({ max_tokens: 900, stream: true });

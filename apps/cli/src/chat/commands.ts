@@ -32,7 +32,13 @@ const COMMANDS: Readonly<Record<string, ChatCommand>> = {
       let now = await chat.retention();
       if (argument !== '') {
         const policy = text === '' ? now.policy : await resolvePolicy(text, { cwd }),
-          kept = policy && compile(policy).evicts ? now.slots : undefined;
+          evicts = policy !== undefined && compile(policy).evicts,
+          kept = evicts ? now.slots : undefined;
+        if (budget !== undefined && !evicts)
+          throw new KvError(
+            '/policy',
+            `expected no budget with '${policy?.label || 'full'}', which evicts nothing, got ${budget}`,
+          );
         now = await chat.retain(policy ?? 'full', budget === undefined ? kept : budgetOf(budget), { signal, onRead });
       }
       const { policy, slots, bytes = 0 } = now;
@@ -83,6 +89,8 @@ const COMMANDS: Readonly<Record<string, ChatCommand>> = {
     argument: 'FILE',
     says: 'write the cache; kv chat --load FILE goes on',
     async run(chat, file, { cwd, stderr }) {
+      if (chat.sequence.progress.length === 0)
+        throw new KvError('/save', 'expected a conversation that has begun, got an empty one: say something first');
       await saveChat(chat, file, cwd);
       stderr.write(`saved to ${plain(file)}\n`);
     },
@@ -98,7 +106,7 @@ const USAGE = Object.entries(COMMANDS).map(([name, { argument, says }]) => ({
   says,
 }));
 const QUIT = 'leave; so does Ctrl-D, Ctrl-C at an empty prompt, or Ctrl-C twice within a second';
-const HELP = [...USAGE, { usage: '/quit', says: QUIT }]
+const HELP = [...USAGE, { usage: '/quit', says: QUIT }, { usage: '//TEXT', says: 'send /TEXT, which is no command' }]
   .map(({ usage, says }) => `${usage.padEnd(24)}${says}\n`)
   .join('');
 
@@ -110,7 +118,7 @@ export async function runCommand(line: string, chat: Chat, terminal: Terminal): 
   if (name === '/help') terminal.stderr.write(HELP);
   else if (command === undefined)
     terminal.stderr.write(
-      `expected ${USAGE.map(({ usage }) => usage).join(', ')}, /help or /quit, got ${JSON.stringify(line)}\n`,
+      `expected ${USAGE.map(({ usage }) => usage).join(', ')}, /help or /quit, or // before a text that begins with /, got ${JSON.stringify(line)}\n`,
     );
   else if (command.optional !== true && (command.argument === undefined) !== (argument === ''))
     terminal.stderr.write(

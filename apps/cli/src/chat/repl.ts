@@ -50,10 +50,10 @@ export async function repl(chat: Chat, terminal: Terminal & { readonly input: Te
     lines.prompt();
     for await (const line of lines) {
       if (left || line.trim() === '/quit') break;
-      if (line.startsWith('/')) await runCommand(line.trim(), chat, terminal);
+      if (/^\/(?!\/)/.test(line)) await runCommand(line.trim(), chat, terminal);
       else if (line.trim() !== '') {
         answering = new AbortController();
-        await answer(line, answering.signal);
+        await answer(line.replace(/^\/\//, '/'), answering.signal);
         answering = undefined;
       }
       if (!left && !ended) lines.prompt();
@@ -64,7 +64,7 @@ export async function repl(chat: Chat, terminal: Terminal & { readonly input: Te
     lines.close();
   }
 
-  /** Runs one turn; an error is printed as one sentence, and the conversation goes on. */
+  /** Runs one turn; an error is printed as one sentence, and the conversation goes on unless its device is gone. */
   async function answer(line: string, abort: AbortSignal): Promise<void> {
     const { sequence } = chat,
       started = performance.now(),
@@ -97,7 +97,7 @@ export async function repl(chat: Chat, terminal: Terminal & { readonly input: Te
         `${meter(slots / room)} ${slots} of ${counted(room, 'slot')}${most === undefined ? ' of the context' : ''}, ${bytesHeld(sequence)}; ${counted(sequence.progress.length, 'token')} so far; read ${read} at ${rate(read, readAt - started)} tokens/s, wrote ${wrote} at ${rate(wrote, performance.now() - readAt)}${end}\n`,
       );
     } catch (error) {
-      if (!KvError.is(error) || !error.message.startsWith('chat:')) throw error;
+      if (!KvError.is(error) || error.at === 'gpu') throw error;
       stderr.write(`${oneSentence(error)}\n`);
     }
   }

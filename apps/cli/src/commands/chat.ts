@@ -16,7 +16,7 @@ import { withFlagNames, withFlags } from '../flags.ts';
 import { withExamples } from '../help.ts';
 import { chatModel, modelOption, SUGGESTED } from '../model-source.ts';
 import { plain } from '../plain.ts';
-import { notSaved, policyOfCache, resolvePolicy } from '../policy/resolve-policy.ts';
+import { expectEvicting, notSaved, policyOfCache, resolvePolicy } from '../policy/resolve-policy.ts';
 import { checkCacheFile } from '../save-cache.ts';
 import { cacheOption, chatTemplateOption, machineOptions } from '../shared-options.ts';
 import type { Terminal } from '../terminal.ts';
@@ -89,11 +89,13 @@ async function chat(options: ChatOptions, command: Command, terminal: Terminal):
   if (system !== undefined && load !== undefined)
     throw new KvError('--system', 'expected none with --load, since a saved conversation has begun already');
   checkCacheFile(options.save, cwd);
+  terminal.outliveStdout?.(); // what was said is saved
   if (options.model === undefined) command.setOptionValue('model', await chatModel());
   const chosen = options.policy === undefined && load === undefined,
     named = chosen ? DEFAULT.policy : options.policy,
     given = named === undefined ? undefined : await resolvePolicy(named, { cwd });
   if (given && options.budget !== undefined) expectBudget(compile(given), options.budget, { at: '--budget' });
+  if (given) expectEvicting([given], options);
   await withModel(command, terminal, given && hostOnly([compile(given)]), (model) => {
     const budget = options.budget ?? (chosen ? defaultBudget(model) : undefined);
     return withFlagNames(command, () =>
@@ -111,6 +113,7 @@ async function converse(
   const { stderr, cwd } = terminal,
     { save, system, chatTemplateKwargs, protect, block, every, maxNewTokens } = options;
   const { sequence, policy } = await opened(model, given, options, cwd);
+  expectEvicting([policy], options); // that of the saved conversation
   if (options.load !== undefined) stderr.write(engineText(model, sequence.memory.cache.form));
   const { budget: had } = sequence.active,
     budget = options.budget ?? (had?.bytes === undefined ? had?.slots : { bytes: had.bytes }),
@@ -130,8 +133,11 @@ async function converse(
       stderr.write(
         `it has no chat template, as base models have none: it was not trained to answer and goes on with what you write, line by line; a file trained to chat ('Instruct', 'it') answers, such as --model ${SUGGESTED}\n`,
       );
-    await repl(chat, terminal);
-    if (save !== undefined && chat.sequence.progress.length > 0) await saveChat(chat, save, cwd);
+    try {
+      await repl(chat, terminal);
+    } finally {
+      if (save !== undefined && chat.sequence.progress.length > 0) await saveChat(chat, save, cwd);
+    }
   } finally {
     chat.destroy();
   }

@@ -11,7 +11,7 @@ import { Command } from 'commander';
 import { hostOnly } from '../engine.ts';
 import { withFlagNames, withFlags } from '../flags.ts';
 import { withExamples } from '../help.ts';
-import { checkPolicyNamed, resolvePolicy } from '../policy/resolve-policy.ts';
+import { checkPolicyNamed, expectEvicting, resolvePolicy } from '../policy/resolve-policy.ts';
 import { certificateLines } from '../run/certificate-lines.ts';
 import { decodingUnder, expectHeld } from '../run/decode-policy.ts';
 import { readSchema, unfinishedLine } from '../run/json-schema.ts';
@@ -162,6 +162,10 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
     policy = recorded?.policy ?? named;
   // a saved cache may go on under its own policy and budget
   const under = loadCache === undefined ? await withFlagNames(command, () => decodingUnder(policy, options, cwd)) : {};
+  if (loadCache === undefined) {
+    expectEvicting([policy], { block });
+    expectEvicting([policy, under.decodePolicy ?? policy], { budget: options.budget, every });
+  }
   const drawing = { every, maxNewTokens, stop, ...samplingOf(options) },
     keeping = { policy, budget: options.budget, protect: options.protect, block };
   const looking = options.certify ? '--certify' : recorded && '--why',

@@ -88,6 +88,7 @@ The log goes to stdout, a JSON object a line; a terminal shows addresses, a requ
 
 async function serve(options: ServeOptions, command: Command, terminal: Terminal, onStop: () => void): Promise<void> {
   checkPolicyNamed(command);
+  terminal.outliveStdout?.(); // it is only the log
   const { cwd } = terminal,
     policy = await resolvePolicy(options.policy, { cwd }),
     compiled = compile(policy),

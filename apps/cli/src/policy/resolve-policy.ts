@@ -5,6 +5,7 @@ import type { Arg, PolicyCall } from '@kv/core/engine';
 import type { Budget } from '@kv/models';
 import { catalogue } from '@kv/policies';
 import type { Command } from 'commander';
+import { flagOf } from '../flags.ts';
 import { plain } from '../plain.ts';
 import { installedPieces } from './installed.ts';
 import { looksLikePath, policyModule } from './policy-module.ts';
@@ -35,6 +36,24 @@ export function checkPolicyNamed(command: Command): void {
   throw new KvError(
     '--policy',
     `expected the policy that keeps a budget of ${budget}, such as --policy outstandingSentences ('kv pieces' lists them), got none`,
+  );
+}
+
+/** @throws KvError for a flag that does nothing, as none of these policies evicts */
+export function expectEvicting(
+  policies: readonly Policy[],
+  given: {
+    readonly budget?: Budget | undefined;
+    readonly block?: number | undefined;
+    readonly every?: number | undefined;
+  },
+): void {
+  const idle = (['budget', 'block', 'every'] as const).find((name) => given[name] !== undefined);
+  if (idle === undefined || policies.some((policy) => compile(policy).evicts)) return;
+  const labels = policies.map((policy) => `'${compile(policy).label || 'full'}'`);
+  throw new KvError(
+    flagOf(idle),
+    `expected a policy that evicts, got ${[...new Set(labels)].join(' and ')}: name one with --policy, or leave ${flagOf(idle)} out`,
   );
 }
 
