@@ -11,6 +11,7 @@ import { openGguf } from '../format/gguf-shards.ts';
 import { ggufHubFiles, HUB_FILES, wantedFiles } from './hub-files.ts';
 import { openSafetensors, type OpenFile } from '../format/safetensors-shards.ts';
 import type { OpenOptions } from '../options.ts';
+import { isGguf, isUrl, splitName, withPath } from '../read/address.ts';
 import { isAbsent } from '../read/download.ts';
 import {
   abortable,
@@ -63,17 +64,16 @@ export const blobsOf = (files: OpenOptions['files']): Blobs | undefined =>
  * @throws KvError naming the file and what is wrong with it
  */
 export async function openCheckpoint(name: string, options: OpenOptions = {}): Promise<Checkpoint> {
-  return /\.gguf$/i.test(name) ? openGgufFile(name, options) : openFolder(name, options);
+  return isGguf(name) ? openGgufFile(name, options) : openFolder(name, options);
 }
 
 /** Opens a GGUF file and, if it is the first of several parts, the other parts next to it. */
 async function openGgufFile(path: string, options: OpenOptions): Promise<Checkpoint> {
-  const cut = path.replaceAll('\\', '/').lastIndexOf('/') + 1,
-    folder = path.slice(0, cut);
-  const file = await openGguf(path.slice(cut), async (name) => {
+  const [folder, first] = splitName(path);
+  const file = await openGguf(first, async (name) => {
     const source = await openIfThere(folder, name, options);
     if (source) return source;
-    throw new KvError(`${folder}${name}`, 'expected a file, got none');
+    throw new KvError(isUrl(folder) ? urlOf(folder, name).href : `${folder}${name}`, 'expected a file, got none');
   });
   return keepOpen(file, async () => {
     const chatTemplate = templateOf({ metadata: spoken(file.metadata) }, file.name, options),
@@ -224,8 +224,7 @@ async function use<T>(source: ByteSource, read: (source: ByteSource) => Promise<
   }
 }
 
-const isUrl = (folder: string): boolean => /^https?:/.test(folder);
-const urlOf = (folder: string, file: string): URL => new URL(file, folder.endsWith('/') ? folder : `${folder}/`);
+const urlOf = (folder: string, file: string): URL => withPath(folder, (path) => `${path}/${file}`);
 
 /** Files that are read whole: configurations, vocabularies, templates and indices. */
 const SMALL = /\.(?:json|jinja)$/;
@@ -259,9 +258,19 @@ async function openIfThere(folder: string, file: string, options: OpenOptions): 
 
 function pathOf(folder: string, file: string): string {
   return builtin<typeof import('node:path')>('node:path').join(
-    folder.startsWith('file:') ? builtin<typeof import('node:url')>('node:url').fileURLToPath(folder) : folder,
+    folder.startsWith('file:') ? filePath(folder) : folder,
     file,
   );
+}
+function filePath(url: string): string {
+  try {
+    return builtin<typeof import('node:url')>('node:url').fileURLToPath(url);
+  } catch (cause) {
+    throw new KvError(
+      url,
+      `expected a file URL such as file:///models/mine, got another (${(cause as Error).message})`,
+    );
+  }
 }
 
 async function expectFolder(folder: string): Promise<void> {

@@ -1,6 +1,7 @@
 import { KvError } from '@kv/core';
 import { expectNamed, type FileIdentity } from './fingerprint.ts';
 import { builtin } from '../read/builtin.ts';
+import { isGguf, isUrl, splitName, withPath } from '../read/address.ts';
 import { download, isAbsent } from '../read/download.ts';
 import { embeddedFolder } from './embedded.ts';
 import { blobSource, type FileBlob } from '../read/source.ts';
@@ -25,6 +26,7 @@ export function sidecars(
   return async (name) => {
     const reading = files.get(name) ?? file(name);
     files.set(name, reading);
+    reading.catch(() => files.delete(name)); // so that it is read again
     const bytes = await reading;
     const owner = names();
     if (bytes && owner) checkOwner(bytes, sidecarPath(model, name), model, owner);
@@ -41,7 +43,7 @@ export const sidecarFile = (model: string, name: string): Promise<Uint8Array | u
 
 /** Reads a model's sidecar file from files given by name. @throws KvError as `sidecarFile` does */
 export const sidecarBlob = async (model: string, name: string, files: Blobs): Promise<Uint8Array | undefined> => {
-  const at = /\.gguf$/i.test(model) ? sidecarPath(model.slice(model.lastIndexOf('/') + 1), name) : name,
+  const at = isGguf(model) ? `${splitName(model)[1]}.${name}` : name,
     blob = files.get(at);
   if (!blob) return undefined;
   if (blob.size > MOST) throw tooLong(at, blob.size);
@@ -49,13 +51,14 @@ export const sidecarBlob = async (model: string, name: string, files: Blobs): Pr
 };
 
 /** Returns the path of a file next to a model: in its folder, or, for a `.gguf`, after the model's own name and a dot. */
-export const sidecarPath = (model: string, name: string): string =>
-  /\.gguf$/i.test(model)
-    ? `${model}.${name}`
-    : `${model === 'embedded' ? embeddedFolder() : model.replace(/\/+$/, '')}/${name}`;
+export function sidecarPath(model: string, name: string): string {
+  const after = `${isGguf(model) ? '.' : '/'}${name}`;
+  if (isUrl(model)) return withPath(model, (path) => path + after).href;
+  return (model === 'embedded' ? embeddedFolder() : model.replace(/\/+$/, '')) + after;
+}
 
 async function read(path: string): Promise<Uint8Array | undefined> {
-  if (/^https?:/.test(path)) {
+  if (isUrl(path)) {
     return (await isAbsent(path)) ? undefined : download(path, { maxBytes: MOST });
   }
   const { stat, readFile } = builtin<typeof import('node:fs/promises')>('node:fs/promises');

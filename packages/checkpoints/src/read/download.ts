@@ -47,16 +47,28 @@ export async function receive(
   });
 }
 
-/** Returns whether the server says that the file does not exist. @throws the signal's reason when aborted */
+/**
+ * Returns whether the server has no file there. Stores without a list say 403 for it, and servers may refuse HEAD, so a
+ * refusal counts only where GET is refused too.
+ * @throws the signal's reason when aborted
+ */
 export async function isAbsent(url: string | URL, options: DownloadOptions = {}): Promise<boolean> {
+  const statusOf = (method: string): Promise<number> =>
+    answered(url, { method }, options, async ({ status }) => status);
   try {
-    return await answered(url, { method: 'HEAD' }, options, async ({ status }) => status === 404);
+    const status = await statusOf('HEAD');
+    return ABSENT.includes(REFUSED.includes(status) ? await statusOf('GET') : status);
   } catch (error) {
     options.signal?.throwIfAborted();
     if (KvError.is(error)) return false;
     throw error;
   }
 }
+const REFUSED: readonly number[] = [403, 405, 501],
+  ABSENT: readonly number[] = [403, 404, 405, 410];
+
+/** Longest time that a timer takes: beyond it, it would fire at once. */
+const LONGEST_TIMER = 2 ** 31 - 1;
 
 /** Calls `use` with a response, where each `step` must finish in time; always ends the connection. */
 async function answered<T>(
@@ -67,7 +79,10 @@ async function answered<T>(
 ): Promise<T> {
   const quiet = new AbortController();
   const step = async <S>(work: Promise<S>): Promise<S> => {
-    const timer = setTimeout(() => quiet.abort(new Error(`no data for ${timeoutMs / 1000} s`)), timeoutMs);
+    const timer = setTimeout(
+      () => quiet.abort(new Error(`no data for ${timeoutMs / 1000} s`)),
+      Math.min(timeoutMs, LONGEST_TIMER),
+    );
     try {
       return await work;
     } catch (cause) {
