@@ -29,13 +29,15 @@ export const byProblem = (
 ): readonly (readonly number[])[] => [...groupBy(cells, documentOf).values()].map((some) => some.map(number));
 
 /**
- * Returns the 95 % interval of a mean of scores grouped by document: Wilson's if the answers of every one are all right
- * or all wrong, as with one answer or with several seeds at temperature 0; else the bootstrap over documents, or, where
- * all say the same, what as many leave open. `n` is the number of documents.
+ * Returns the 95 % interval of a mean of scores grouped by document: Wilson's if all have as many answers and those of
+ * every one are all right or all wrong, as with one answer or with several seeds at temperature 0; else the bootstrap
+ * over documents, or, where all say the same, what as many leave open. `n` is the number of documents.
  */
 export function intervalOf(problems: readonly (readonly number[])[]): Interval {
-  const alike = (share: 0 | 1): number => problems.filter((scores) => scores.every((score) => score === share)).length;
-  if (alike(0) + alike(1) === problems.length) return wilson(alike(1), problems.length);
+  const alike = (share: 0 | 1): number => problems.filter((scores) => scores.every((score) => score === share)).length,
+    even = problems.every(({ length }) => length === problems[0].length);
+  // the mean is over answers: of documents with more or fewer of them it is no share of documents
+  if (even && alike(0) + alike(1) === problems.length) return wilson(alike(1), problems.length);
   const { low, high } = pairedDifference(problems, { within: [0, 1] });
   return { low, high };
 }

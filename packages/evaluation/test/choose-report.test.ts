@@ -298,7 +298,7 @@ test('where nothing keeps the loss it says so, which came nearest, and what lost
   );
   const nothing = { ...none, failures: { lost: 4, dropped: 0, full: 0 } };
   expect(choiceSentences(nothing).join(' ')).not.toContain("answer's tokens");
-  expect(said).toContain('The model fails on 2 of these texts with its full cache too.');
+  expect(said).toContain('On 2 of the 10 texts that confirm, the model is wrong with its full cache too.');
 });
 
 test('no difference, a model that fails, and nothing asked are told', () => {

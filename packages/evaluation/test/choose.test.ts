@@ -158,7 +158,10 @@ describe('the outcome of a candidate', () => {
 });
 
 /** A runner that looks outcomes up, as a replay of stored ones does. */
-function replay(outcomeOf: (prompt: number, candidate: number) => Pick<Outcome, 'same' | 'kl'>) {
+function replay(
+  outcomeOf: (prompt: number, candidate: number) => Pick<Outcome, 'same' | 'kl' | 'right'>,
+  rightOf?: (prompt: number) => number,
+) {
   const ran: (readonly [prompt: number, candidate: number])[] = [];
   const start = ({ candidates }: ChoiceWork) => ({
     async run({ prompts, ladders }: ChoiceJob): Promise<ChoiceResult> {
@@ -171,7 +174,10 @@ function replay(outcomeOf: (prompt: number, candidate: number) => Pick<Outcome, 
       );
       return {
         ...{ form: 'f32' as const, refused: [], ms: { full: 1, candidates: 1 }, outcomes },
-        references: prompts.map((prompt) => [prompt, { tokens: 4, slots: 1, bytes: 1000, ms: 1 }] as const),
+        references: prompts.map(
+          (prompt) =>
+            [prompt, { tokens: 4, slots: 1, bytes: 1000, ms: 1, ...(rightOf && { right: rightOf(prompt) }) }] as const,
+        ),
       };
     },
     stop: async () => {},
@@ -272,6 +278,51 @@ describe('a choice', () => {
       hurried = await asked(texts(80), { candidates, goal: budget, start: hour, minutes: 1 });
     expect(hurried.left).toBeGreaterThan(0);
     expect(slow.ran.length).toBeLessThan(ran.length / 2);
+  });
+  it('drops no policy for answers that the full cache gets wrong too', async () => {
+    // of 60 texts the full cache is right on one that is read last; p0 changes every wrong answer, and keeps that one
+    const prompts = texts(60).map((one) => ({ ...one, answers: ['a'] })),
+      last = splitPrompts(prompts, 0).choosing.at(-1)!,
+      { start } = replay(
+        (prompt, i) => ({
+          same: i > 0 ? prompt !== last : prompt === last,
+          kl: 1,
+          right: Number(i === 0 && prompt === last),
+        }),
+        (prompt) => Number(prompt === last),
+      ),
+      candidates = [0, 1, 2, 3].map((i) => candidate(`p${i}`, 0.25)),
+      { kind, rows } = await asked(prompts, { candidates, goal: budget, start });
+    expect(kind).toBe('answers');
+    expect(rows.find(({ policy }) => policy === 'p0')).toMatchObject({ prompts: 30, alive: true, loss: { mean: 0 } });
+  });
+  it('keeps a loss that equals the one that is allowed', () =>
+    fc.assert(
+      fc.asyncProperty(fc.integer({ min: 1, max: 19 }), async (lost) => {
+        // a document with several prompts has a mean of fractions, which sums round
+        const prompts = texts(40).flatMap((one) => [0, 1, 2].map((i) => ({ ...one, ids: [...one.ids, i] }))),
+          { choosing } = splitPrompts(prompts, 0),
+          bad = new Set(choosing.slice(0, 3 * lost).filter((_, i) => i % 3 === 0)),
+          { start } = replay((prompt) => ({ same: !bad.has(prompt), kl: 0 })),
+          { chosen } = await asked(prompts, {
+            candidates: [candidate('p', 0.5)],
+            level: 1 - 1e-9,
+            goal: { lose: lost / 60 },
+            start,
+          });
+        expect(chosen).toBe(0);
+      }),
+      { numRuns: 19 },
+    ));
+  it('goes on from no state of other code or another split', async () => {
+    const options = { candidates: [candidate('p0', 0.25)], goal: budget, code: async () => ['a@1'] },
+      { start } = replay(() => ({ same: true, kl: 0 }));
+    let state: unknown;
+    await asked(texts(8), { ...options, start, onProgress: (progress) => void ({ state } = progress) });
+    const again = (more: Partial<ChooseOptions>) => asked(texts(8), { ...options, start, state, ...more });
+    await expect(again({})).resolves.toMatchObject({ done: true });
+    await expect(again({ code: async () => ['a@2'] })).rejects.toThrow('got those of other code: name another file');
+    await expect(again({ seed: 1 })).rejects.toThrow('got those of other halves of the prompts (another seed');
   });
   it('goes on from its state, in plain JSON, to the same answer, and stops at a signal', async () => {
     const draw = random('state'),

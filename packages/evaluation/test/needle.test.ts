@@ -368,7 +368,7 @@ describe('a conclusion', () => {
   it('names the least memory whose answers may be as many, and tells what this number of prompts is', () => {
     const rows = [row('a', '50%', 190, 200, 500), row('b', '10%', 186, 200, 100), row('c', '5%', 120, 200, 50), full];
     expect(needleConclusion(rows, 'aware')).toBe(
-      'Least memory with as many right answers as the full cache: b with 10% kept, 93 % right (89-96 %), 100 B of 1000 B on average. A verdict of 200 prompts.',
+      "Least memory not shown to be worse than the full cache's 95 %: b with 10% kept, 93 % right (89-96 %), 100 B of 1000 B on average. A verdict of 200 prompts.",
     );
   });
   it('says that none does, and which is nearest', () =>

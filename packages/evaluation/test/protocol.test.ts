@@ -73,6 +73,23 @@ describe('the split', () => {
         expect(splitIds([...ids].reverse()).dev).toEqual([...dev].reverse());
       }),
     ));
+  it('keeps the questions about one document on one side', () =>
+    fc.assert(
+      fc.property(fc.array(fc.nat(20), { minLength: 1 }), (of) => {
+        const all = of.map((document, i) => ({ id: `p${i}`, document: `d${document}` })),
+          { dev, confirm: held } = splitIds(all),
+          documents = (ids: readonly string[]) => new Set(ids.map((id) => all[Number(id.slice(1))].document));
+        expect([...dev, ...held].sort()).toEqual(all.map(({ id }) => id).sort());
+        expect([...documents(dev)].filter((one) => documents(held).has(one))).toEqual([]);
+        expect([...documents(dev)]).toEqual(splitIds([...new Set(all.map(({ document }) => document))]).dev);
+      }),
+    ));
+  it('gives a verdict by documents, not by questions', () => {
+    const cells = [{ role: 'primary', matched: true, difference: 0.1, p: 0.01, bonferroni: 0.01, problems: 5 }],
+      ledger = { confirmed: () => ({ ids: 400, cells, chosen: { ids: 9, of: 9, probes: 1 } }), looks: () => [] };
+    const found = branch({ hash: 'x' } as never, ledger as never);
+    expect(found).toMatchObject({ ids: 400, evidence: 'screening' });
+  });
   it('reads ids of hostile files in one sentence', () => {
     for (const [text, said] of [
       ['', 'ids: expected JSON, got text that ends too early'],
@@ -327,6 +344,17 @@ describe('problems of files', () => {
       'f',
     );
     expect(math500).toMatchObject({ id: 'test/x/1.json', grader: 'boxed', answers: ['2'] });
+  });
+  it('are of one document where they ask about one text', () => {
+    const read = (...rows: object[]) => readProblems(file(JSON.stringify(rows)), 'f'),
+      turns = [{ input_text: 'Who?' }, { input_text: 'Where?' }],
+      story = (id: string) => ({ id, story: 'A boy sat there.', questions: turns, answers: turns }),
+      squad = (id: string, context: string) => ({ id, context, question: 'Who?', answers: { text: ['A boy'] } });
+    expect(read(story('s'), story('t')).map(({ document }) => document)).toEqual(['s', 's', 't', 't']);
+    const [one, two, three] = read(squad('a', 'A boy.'), squad('b', 'A boy.'), squad('c', 'A girl.'));
+    expect(one.document).toMatch(/^[0-9a-f]{32}$/);
+    expect([two.document === one.document, three.document === one.document]).toEqual([true, false]);
+    expect(read({ id: 1, question: 'q', answer: 'b' })[0]).toMatchObject({ grader: 'words' });
   });
   it('are refused in one sentence', () => {
     for (const [text, said] of [

@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto';
 import { wilson } from '@kv/tasks';
+import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { answerTokens, keptOf } from '../src/cells/evidence.ts';
+import { intervalOf } from '../src/grouped.ts';
 import { failures, groupsOf, wholeOf } from '../src/report/groups.ts';
 import { sweepReport } from '../src/index.ts';
 import type { CellResult, Evidence, Sweep, SweepRow } from '../src/index.ts';
@@ -138,6 +140,51 @@ it('compares no budget that evicted nothing with the full cache', () => {
   expect(html).toContain('Comparisons with the full cache: 1.');
 });
 
+it('compares with a policy that reads everything, and what hides slots with it', () => {
+  const hidden = full.map((one, i) => ({ ...one, policy: 'quest', score: Number(i % 4 === 1) })),
+    quest = { ...row('quest', undefined, hidden), alters: true as const },
+    outcomeOf = (...rows: SweepRow[]): SweepOutcome => ({
+      format: 1,
+      rows,
+      samples: { m: [...hidden, ...full, ...cut] },
+    }),
+    html = sweepReport(outcomeOf(quest, ...outcome.rows), facts);
+  expect(html).toMatch(
+    /quest<\/strong>, nothing evicted, answers 25\.0 % .*: worse than the full cache, -65\.0 points/,
+  );
+  expect(html).toMatch(/cut<\/strong> at 16 slots answers 25\.0 % .*: worse than the full cache, -65\.0 points/);
+  expect(html).toContain('Comparisons with the full cache: 2.');
+  // without one there is nothing to compare with
+  const alone = sweepReport(outcomeOf(quest, outcome.rows[1]), facts);
+  expect(alone).toContain('Comparisons with the full cache: 0; there is none where no policy of the sweep keeps');
+});
+
+it('has the mean in its interval, whatever the number of answers to each document', () =>
+  fc.assert(
+    fc.property(
+      fc.array(fc.tuple(fc.integer({ min: 1, max: 12 }), fc.constantFrom(0 as number, 1)), { minLength: 2 }),
+      (drawn) => {
+        const documents = drawn.map(([n, score]) => Array.from({ length: n }, () => score)),
+          all = documents.flat(),
+          mean = all.reduce((a, b) => a + b) / all.length,
+          { low, high } = intervalOf(documents);
+        expect(low - 1e-9 <= mean && mean <= high + 1e-9).toBe(true);
+      },
+    ),
+    {
+      numRuns: 60,
+      examples: [
+        [
+          [
+            [10, 1],
+            [1, 0],
+            [1, 0],
+          ],
+        ],
+      ],
+    },
+  ));
+
 it('takes problems, not answers, for n: seeds that repeat an answer are no evidence', () => {
   const twice = (cells: readonly CellResult[]): CellResult[] =>
       cells.flatMap((one) => [one, { ...one, id: `${one.id}/1`, seed: 1 }]),
@@ -198,9 +245,11 @@ it('says shares as shares', () => {
 
 it('finds the tokens of an answer in the prompt, and maps what heads kept of it', () => {
   const offsets = Array.from({ length: 32 }, (_, i) => [3 * i, 3 * i + 3] as const),
-    context = `${'x'.repeat(45)}1234${'x'.repeat(47)}`;
+    context = `${'-'.repeat(45)}1234${'-'.repeat(47)}`;
   expect(answerTokens({ context, question: '?', answers: ['1234'] }, offsets)).toEqual([15, 16]);
   expect(answerTokens({ context, question: 'is it 1234?', answers: ['1234'] }, offsets)).toEqual([]);
+  const said = `${'-'.repeat(30)}5${'-'.repeat(29)} 15 know 0.5${'-'.repeat(24)}`;
+  expect(answerTokens({ context: said, question: 'of 15?', answers: ['no', '5'] }, offsets)).toEqual([10]);
   const found = keptOf([[[0, 1, 15, 16], [15]]], 32, [15, 16]);
   expect(found.depth).toBeCloseTo(15 / 31);
   expect(found.answerKept).toBe(0.5);

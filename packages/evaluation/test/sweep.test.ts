@@ -235,14 +235,14 @@ describe('a sweep', () => {
       const { json } = await swept(written({ match: { policy: 'streaming', within: 0.05 }, part }), folder());
       const { rows, samples } = JSON.parse(json) as SweepOutcome;
       if (part !== undefined)
-        for (const { problem } of samples.tiny) expect(isDev(problem), problem).toBe(part === 'dev');
+        for (const { problem: id } of samples.tiny) expect(isDev({ id }), id).toBe(part === 'dev');
       return rows.map(({ policy, budget, slots, samples: n }) => [policy, budget, slots, n]);
     };
     const [dev, held, all] = [await asked('dev'), await asked('confirm'), await asked()],
       dropped = (rows: typeof all): typeof all => rows.map((row) => row.slice(0, 3));
     expect([dropped(dev), dropped(held)]).toEqual([dropped(all), dropped(all)]);
     expect(dev.map((row, i) => Number(row[3]) + Number(held[i][3]))).toEqual(all.map((row) => row[3]));
-    const one = problems.find(({ id }) => isDev(id))!, // the tests above ask both sides
+    const one = problems.find(isDev)!, // the tests above ask both sides
       path = written({ part: 'confirm' });
     writeFileSync(join(path, '../problems.jsonl'), JSON.stringify(one));
     await expect(swept(path, folder())).rejects.toThrow('problems.jsonl: expected ids to confirm on, got none');
@@ -267,7 +267,7 @@ describe('a sweep', () => {
     // five ways of two problems: 10, 20, 30, 40 and 50 seconds each; four problems and three seeds of each
     expect(await cost({})).toEqual({ cells: 60, seconds: 12 * 150, matching: { cells: 0, seconds: 0 } });
     expect(timed).toEqual([10]); // together, as the sweep has them
-    const dev = problems.filter(({ id }) => isDev(id)).length,
+    const dev = problems.filter(isDev).length,
       matched = await cost({ match: { policy: 'streaming' }, part: 'dev' });
     expect([matched.cells, matched.matching.cells]).toEqual([5 * dev * 3, 2 * dev + 2 * 12 * dev]);
   });

@@ -26,7 +26,11 @@ export const answerRules: Readonly<Record<QuestionStyle, AnswerRule>> = {
  * the same length with a digit in it). A substring test would accept an answer that lists many values.
  */
 export function namesValue(answer: string, value: string): boolean {
-  const words: readonly string[] = answer.match(/[\p{L}\p{N}]+(?:[-_][\p{L}\p{N}]+)*/gu) ?? [],
+  // 1,234,567 is a number of seven digits
+  const text = /^\d{4,}$/.test(value)
+    ? answer.replace(/(?<![\d,])\d{1,3}(?:,\d{3})+(?!\d)/g, (number) => number.replaceAll(',', ''))
+    : answer;
+  const words: readonly string[] = text.match(/[\p{L}\p{N}]+(?:[-_][\p{L}\p{N}]+)*/gu) ?? [],
     at = words.indexOf(value);
   return at >= 0 && words.slice(0, at).every((word) => word.length !== value.length || !/\d/.test(word));
 }

@@ -1,4 +1,5 @@
 import type { Random } from './random.ts';
+import { drawUntil } from './values.ts';
 
 /** Form of a fact: an 8-character code or a number, of 7 digits or as many as are asked for. */
 export type NeedleForm = 'code' | 'number';
@@ -51,6 +52,7 @@ export const HELD_OUT_KEYS: readonly string[] = (
  * first key is "secret".
  *
  * @param digits of a number
+ * @throws RangeError where the text holds the values that there are
  */
 export function drawFacts(
   random: Random,
@@ -62,10 +64,13 @@ export function drawFacts(
   const keys = random.sample(HELD_OUT_KEYS, count);
   if (form === 'code' && random.next() < 0.5) keys[0] = 'secret';
   const values = new Set<string>();
-  while (values.size < count) {
-    const value = FORMS[form].value(random, digits);
-    if (!absentFrom.includes(value)) values.add(value);
-  }
+  while (values.size < count)
+    values.add(
+      drawUntil(
+        () => FORMS[form].value(random, digits),
+        (value) => !values.has(value) && !absentFrom.includes(value),
+      ),
+    );
   return [...values].map((value, i) => ({
     key: keys[i],
     value,

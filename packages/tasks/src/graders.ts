@@ -3,6 +3,7 @@ import { sameMath } from './grading/math/same.ts';
 import { lastNumber } from './grading/last-number.ts';
 import { classification, codeSimilarity, countShare, qaF1, retrievalScore } from './grading/longbench.ts';
 import { rougeL } from './grading/rouge.ts';
+import { wordsAt } from './grading/words-at.ts';
 
 /** Score of an answer. */
 export interface Grade {
@@ -39,12 +40,17 @@ const graders = {
   /** The trimmed answer equals one of the answers. */
   exact: byBest((answer, truth) => (answer.trim() === truth.trim() ? 1 : 0)),
   /** RULER's string_match_all: the share of the answers that it contains, ignoring case. */
-  all: (answer, { answers }) => ({
-    score: answers.reduce((sum, truth) => sum + holds(answer, truth), 0) / answers.length,
-    parsed: said(answer),
-  }),
+  all: (answer, { answers }) => {
+    if (answers.length === 0) throw new RangeError('grade: expected at least one answer for all, got none');
+    return {
+      score: answers.reduce((sum, truth) => sum + holds(answer, truth), 0) / answers.length,
+      parsed: said(answer),
+    };
+  },
   /** RULER's string_match_part: whether it contains one of the answers. */
   any: byBest(holds),
+  /** Whether it says one of the answers in whole words, ignoring case: for problems that name no grader. */
+  words: byBest((answer, truth) => (wordsAt(answer.toLowerCase(), truth.trim().toLowerCase()).length > 0 ? 1 : 0)),
   /** GSM8K: the number after "####", else the last number. */
   number: (answer, { answers }) => {
     const number = lastNumber(answer);

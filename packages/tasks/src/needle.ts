@@ -1,3 +1,4 @@
+import { answerRules } from './answer-rules.ts';
 import { ask, drawFacts, HELD_OUT_KEYS } from './forms.ts';
 import type { QuestionStyle, NeedleForm } from './forms.ts';
 import { buildHaystack } from './haystack.ts';
@@ -37,6 +38,8 @@ export interface Needle {
   readonly key: string;
   /** The value to find. */
   readonly value: string;
+  /** Longest answer, in tokens: that of `answerRules`, or what a longer value takes in tokens of one character. */
+  readonly maxNewTokens: number;
   /** UTF-16 span of the value in the document. */
   readonly valueSpan: readonly [start: number, end: number];
   /** Ids of the document. */
@@ -91,6 +94,7 @@ export function needle({
     question,
     key,
     value,
+    maxNewTokens: Math.max(answerRules[asking].maxNewTokens, value.length + 2), // with a space and a stop
     valueSpan: [start, start + value.length],
     documentIds: ids,
     questionIds,

@@ -12,9 +12,11 @@ function ranks(values: ArrayLike<number>): Float64Array {
 
 /**
  * Returns Spearman's rank correlation, i.e. Pearson's of the ranks; 0 if one side does not vary.
- * @throws RangeError for NaN
+ * @throws RangeError for NaN, or sides of different lengths
  */
 export function spearman(x: ArrayLike<number>, y: ArrayLike<number>): number {
+  if (x.length !== y.length)
+    throw new RangeError(`spearman: expected as many numbers on both sides, got ${x.length} and ${y.length}`);
   const a = ranks(x),
     b = ranks(y),
     middle = (a.length - 1) / 2;

@@ -26,6 +26,15 @@ export const uuid = (draw: Random): string =>
 /** Draws in a row without a new value after which there are no more. */
 const PATIENCE = 1000;
 
+/** Draws until a value fits. @throws RangeError where none of many draws in a row does */
+export function drawUntil<T>(make: () => T, fits: (value: T) => boolean): T {
+  for (let idle = 0; idle <= PATIENCE; idle++) {
+    const value = make();
+    if (fits(value)) return value;
+  }
+  throw new RangeError(`expected a value that the text does not hold yet, got none in ${PATIENCE} draws: another text`);
+}
+
 /** Draws `count` distinct values. @throws RangeError where so few exist that none is new any more */
 export const distinct = (count: number, make: () => string): readonly string[] => growing(make)(count);
 

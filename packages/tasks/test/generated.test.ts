@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { generatedTasks, grade } from '../src/index.ts';
+import { generatedTasks, generateProblems, grade } from '../src/index.ts';
 import type { Problem } from '../src/index.ts';
 import { encode, made } from './made.ts';
 
@@ -36,6 +36,14 @@ describe('generated tasks', () => {
       for (const { context, answers } of made(task)) expect(context.split(answers[0])).toHaveLength(2);
     },
   );
+  it('niah_multikey_2 states its key once, however few words there are', async () => {
+    const sentences = ['Some river runs under that bridge.', 'Under that bridge some river runs.'],
+      problems = generateProblems('niah_multikey_2', { encode, sentences, tokens: 1800, problems: 8, seed: 1 });
+    for (const { context, question } of problems) {
+      const [, key] = /for (\S+) mentioned/.exec(question)!;
+      expect(context.split(` for ${key} is: `)).toHaveLength(2);
+    }
+  });
   it('ordered asks for one of four answers to the same request, by its order', () => {
     made('ordered', 8).forEach(({ context, question, answers, grader }, i) => {
       const [, ordinal, place] = /the (\w+) number that you gave me for (\w+)/.exec(question)!,

@@ -47,6 +47,12 @@ describe('answers of MATH', () => {
     ['2^{2005}', '2^{2005}+1'],
     ['10^{20}+1', '10^{20}'],
     ['x=1, y=2', 'x=2, y=1'],
+    ['p=1', 'q=1'],
+    ['y=2x+1', 'y=2x+2'],
+    ['f(x)=x+1', 'g(x)=x+1'],
+    ['1 1/2', '11/2'],
+    ['2 3', '23'],
+    ['y=\\ln x', 'z=\\ln x'],
   ])('%s is not %s', (a, b) => expect([right(a, b), right(b, a)]).toEqual([false, false]));
   it.each([
     ['0.\\overline{3}', '\\frac13'],
@@ -56,6 +62,15 @@ describe('answers of MATH', () => {
     ['1<x<2', '2>x>1'],
     ['5>x', 'x<5'],
     ['f(x)=x+1', '1+x'],
+    ['2x+1=y', 'y=2x+1'],
+    ['y=3x-5', '3x-y=5'],
+    ['2=x', 'x=2'],
+    ['y=-1', 'y+1=0'],
+    ['\\theta = 2', '2 = \\theta'],
+    ['y=\\ln 2x', 'y = \\ln(2x)'],
+    ['\\angle = 5', '\\angle=5.0'],
+    ['10 000', '10000'],
+    ['\\frac1 2', '\\frac12'],
     ['101_{2}', '101_2'],
     ['5!', '120'],
     ['|{-3}|', '3'],
@@ -69,6 +84,19 @@ describe('answers of MATH', () => {
     ['\\sqrt{-4}', '2i'],
     ['\\emptyset', '\\{\\}'],
   ])('%s is %s', (a, b) => expect([right(a, b), right(b, a)]).toEqual([true, true]));
+  it('are the same equation whichever side is which, and no other', () => {
+    const side = fc.record({ a: fc.integer({ min: 1, max: 5 }), b: fc.integer({ min: -5, max: 5 }) }),
+      text = ({ a, b }: { a: number; b: number }): string => `${a}x${b < 0 ? b : `+${b}`}`;
+    fc.assert(
+      fc.property(side, fc.integer({ min: 1, max: 5 }), (one, more) => {
+        const truth = `y=${text(one)}`;
+        for (const said of [`${text(one)}=y`, `${text(one)}-y=0`, `2y=2(${text(one)})`])
+          expect([right(said, truth), right(truth, said)], said).toEqual([true, true]);
+        expect(right(`${text({ ...one, b: one.b + more })}=y`, truth)).toBe(false);
+        expect(right(text(one), truth)).toBe(true);
+      }),
+    );
+  });
   it('are what the last box holds, with braces or without', () => {
     for (const text of [
       '\\boxed 5',

@@ -104,6 +104,26 @@ describe('needle', () => {
   });
 });
 
+describe('a needle', () => {
+  it('allows an answer of as many tokens as its value takes, a character each', () => {
+    for (const [digits, most] of [
+      [7, 12],
+      [10, 12],
+      [15, 17],
+    ] as const) {
+      const options = { encode, sentences, tokens: 200, depth: 0.5, seed: 1, form: 'number', digits } as const;
+      expect(needle(options).maxNewTokens).toBe(most);
+      expect(needle({ ...options, asking: 'free' }).maxNewTokens).toBe(32);
+    }
+  });
+  it('is refused where the text holds every value', () => {
+    const all = Array.from({ length: 1000 }, (_, i) => `${i}.`);
+    expect(() =>
+      needle({ encode, sentences: all, tokens: 200, depth: 0.5, seed: 1, form: 'number', digits: 3 }),
+    ).toThrow('expected a value that the text does not hold yet, got none in 1000 draws: another text');
+  });
+});
+
 describe('exactMatch', () => {
   it.each([
     [' XK7M9P2Q.', true],
@@ -137,10 +157,10 @@ describe('namesValue', () => {
   ])('of %j is %s', (answer, named) => expect(namesValue(answer, 'XK7M9P2Q')).toBe(named));
   it('takes a number for a whole one', () =>
     expect(
-      ['The number is 1234567.', '12345678', '1,234,567', '7654321 1234567'].map((answer) =>
+      ['The number is 1234567.', 'It is 1,234,567.', '12345678', '1,234,5678', '7,654,321 1234567'].map((answer) =>
         namesValue(answer, '1234567'),
       ),
-    ).toEqual([true, false, false, false]));
+    ).toEqual([true, true, false, false, false]));
   it('holds of the fact that was hidden, whatever stands around it, and then exactMatch does not', () =>
     holds(({ document, value, valueSpan: [start] }, { asking }) => {
       const sentence = document.slice(document.lastIndexOf('The ', start), start + value.length + 1);

@@ -51,5 +51,7 @@ describe('paraphrasedFact', () => {
       }),
       { numRuns: 20 },
     );
+    const every = Array.from({ length: 90_000 }, (_, k) => k + 10_000).join(' ');
+    expect(() => paraphrasedFact(random(1), every)).toThrow(RangeError);
   });
 });

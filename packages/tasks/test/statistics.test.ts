@@ -205,6 +205,7 @@ describe('spearman', () => {
     expect(spearman([1, 2, 3, 4, 5], [5, 6, 7, 8, 7])).toBeCloseTo(0.8207826816681233, 12);
     expect(spearman([1, 2, 3], [3, 2, 1])).toBeCloseTo(-1, 12);
     expect(spearman([1, 1], [1, 2])).toBe(0);
+    expect(() => spearman([1, 2, 3], [1, 2])).toThrow('expected as many numbers on both sides, got 3 and 2');
   });
   it('depends on order alone', () =>
     fc.assert(

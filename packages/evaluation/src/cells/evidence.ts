@@ -1,5 +1,6 @@
 import { certificate } from '@kv/certificates';
 import type { Sequence } from '@kv/models';
+import { wordsAt } from '@kv/tasks';
 import type { Problem } from '@kv/tasks';
 import { mean } from '../numbers.ts';
 import { retainedShare } from '../sequences.ts';
@@ -27,14 +28,14 @@ export interface Evidence {
   readonly map?: string;
 }
 
-/** Returns the positions of the tokens of the first answer that occurs in the prompt, at its last occurrence. */
+/** Returns the positions of the tokens of the first answer that the prompt says in whole words, where it does last. */
 export function answerTokens(
   { context, question, answers }: Pick<Problem, 'context' | 'question' | 'answers'>,
   offsets: readonly (readonly [start: number, end: number])[],
 ): readonly number[] {
   for (const answer of answers.filter((one) => one.trim() !== '')) {
-    const at = context.lastIndexOf(answer);
-    if (at < 0 || question.includes(answer)) continue;
+    const at = wordsAt(context, answer).at(-1);
+    if (at === undefined || wordsAt(question, answer).length > 0) continue;
     const end = at + answer.length;
     return [...offsets.keys()].filter((i) => offsets[i][0] < end && offsets[i][1] > at);
   }

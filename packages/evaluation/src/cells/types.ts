@@ -8,7 +8,7 @@ import type { Static } from 'typebox';
 import type { Evidence } from './evidence.ts';
 
 /** Version of cell results: cells of another version are run again. Increase it when their fields or meaning change. */
-export const CELLS = 2;
+export const CELLS = 3;
 
 /** A budget as files have it: slots per layer and KV head, a share such as "25%" or "25% of f16", or bytes as "64MiB". */
 export type FileBudget = Exclude<Budget, object>;

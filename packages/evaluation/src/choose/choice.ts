@@ -9,7 +9,7 @@ import { clustersOf } from './split.ts';
 import type { ChoiceSplit } from './split.ts';
 import { lossInterval, tiesWith } from './statistics/loss-interval.ts';
 import type { LossInterval } from './statistics/loss-interval.ts';
-import { withinOne } from './statistics/losses.ts';
+import { keepsLoss, withinOne } from './statistics/losses.ts';
 import type { LossKind } from './statistics/losses.ts';
 
 /** The least loss within a budget, or the fewest bytes within a loss, a share such as 0.01. */
@@ -139,7 +139,7 @@ export function rankCandidates(
       known: loss < Infinity && counts[candidate] >= most / 2,
     };
   });
-  const kept = ({ known, loss }: Standing): boolean => known && loss <= keeps,
+  const kept = ({ known, loss }: Standing): boolean => known && keepsLoss(loss, keeps),
     read = choosing.filter((prompt) => results.references[prompt]),
     least = Math.min(...standings.filter(({ known }) => known).map(({ loss }) => loss)),
     near = withinOne(least, new Set(clustersOf(read, prompts)).size),
@@ -188,7 +188,7 @@ export function choiceOf(
     return losses.length === 0 ? undefined : lossInterval(losses, clustersOf(there, prompts), { kind, level });
   };
   const anything = ranked.length > 0 && ranked[0].loss < Infinity,
-    meets = anything && (!('lose' in goal) || ranked[0].loss <= goal.lose),
+    meets = anything && (!('lose' in goal) || keepsLoss(ranked[0].loss, goal.lose)),
     confirmed = candidates.map((_, candidate) => intervalOn(candidate, split.confirming)),
     standings = byConfirmation(ranked, meets ? 1 : 0, ({ candidate }) => confirmed[candidate]?.mean);
   const rows = standings.map(({ candidate, bytes }): ChoiceRow => {

@@ -1,12 +1,12 @@
 import { KvError } from '@kv/core';
 import { expectObject, expectOptions, showValue } from '@kv/core/engine';
 import type { Model } from '@kv/models';
-import { random } from '@kv/tasks';
+import { digestOf } from '../digest-of.ts';
 import { groupBy, partsOf } from '../grouped.ts';
 import { runAll } from '../jobs/run-pool.ts';
 import type { Runner } from '../jobs/run-pool.ts';
 import { sum } from '../numbers.ts';
-import type { RegistryOf } from '../policies.ts';
+import type { PolicyNaming } from '../policies.ts';
 import type { Subject } from '../subject.ts';
 import type { Candidate } from './candidate.ts';
 import { choiceOf, rankCandidates } from './choice.ts';
@@ -44,7 +44,9 @@ export interface ChooseOptions {
   /** State of a choice that was stopped: it goes on from there. It is checked. @defaultValue none: it begins */
   readonly state?: unknown;
   /** Names that policy texts may use, in this thread. @defaultValue the catalogue of `@kv/policies` */
-  readonly names?: RegistryOf | undefined;
+  readonly names?: PolicyNaming['names'];
+  /** As of other experiments: a state that other code came to is refused. @defaultValue nothing */
+  readonly code?: PolicyNaming['code'];
   /** Stops it: the choice so far is returned. */
   readonly signal?: AbortSignal | undefined;
   /** Called after each text, and when a round begins. */
@@ -72,7 +74,7 @@ export interface ChoiceProgress {
 
 const OPTIONS: Readonly<Record<keyof ChooseOptions, true>> = {
   ...{ candidates: true, goal: true, minutes: true, seed: true, answerTokens: true, level: true, start: true },
-  ...{ size: true, state: true, names: true, signal: true, onProgress: true },
+  ...{ size: true, state: true, names: true, code: true, signal: true, onProgress: true },
 };
 
 /** Texts that are read between two looks at the results, at most. */
@@ -121,7 +123,8 @@ export async function choose(
   const split = splitPrompts(prompts, seed),
     facts = { model: model.name, engine: model.engine, seed, goal, level, prompts, candidates, split },
     results = new Results(work, split.choosing),
-    of = [[model.fingerprint, model.engine], [prompts, answerTokens], candidates].map(digestOf).join(' ');
+    code = (await options.code?.([...new Set(candidates.map(({ policy }) => policy))])) ?? [],
+    of = [[model.fingerprint, model.engine], [prompts, answerTokens], candidates, code, seed].map(digestOf).join(' ');
   if (options.state !== undefined) results.restore(options.state, of);
   const choosing = roundsOf(textsOf(split.choosing, prompts)),
     confirming = textsOf(split.confirming, prompts),
@@ -308,19 +311,9 @@ function expectChoosable({ name, config }: Subject | Model, { prompts, candidate
 function expectForm(prompts: readonly ChoicePrompt[], { references }: Results): void {
   const asked = references.flatMap((reference, i) => (reference ? [{ reference, prompt: prompts[i] }] : []));
   if (asked.some(({ reference }) => reference.parsed !== false)) return;
-  const graders = [...new Set(asked.map(({ prompt: { grader = 'any' } }) => grader))].join(', ');
+  const graders = [...new Set(asked.map(({ prompt: { grader = 'words' } }) => grader))].join(', ');
   throw new KvError(
     'prompts',
     `expected answers that the grader ${graders} can read, got none in ${asked.length} of the full cache: name another grader or allow longer answers`,
   );
-}
-
-/** Returns a digest of plain data; it is no protection against a forger. */
-function digestOf(value: unknown): string {
-  const { next } = random(JSON.stringify(value));
-  return Array.from({ length: 4 }, () =>
-    Math.floor(next() * 2 ** 32)
-      .toString(16)
-      .padStart(8, '0'),
-  ).join('');
 }

@@ -2,6 +2,7 @@ import { mean } from '../numbers.ts';
 import type { Candidate } from './candidate.ts';
 import type { ChoiceGoal } from './choice.ts';
 import type { Results } from './results.ts';
+import { keepsLoss } from './statistics/losses.ts';
 import { race } from './statistics/race.ts';
 
 /** Candidates, by number: one, or those of one policy by ascending share. */
@@ -46,7 +47,8 @@ interface Look {
 
 /**
  * Returns what stays in the race, best first. For a budget, candidates leave that others are shown to beat; for a loss,
- * those that are shown to lose more, with what keeps less under the same policy.
+ * those that are shown to lose more, with what keeps less under the same policy. None leaves while the full cache was
+ * right on none of the answers that it has.
  */
 export function stillIn(ladders: readonly Ladder[], results: Results, look: Look): readonly Ladder[] {
   const { prompts, clusters, goal, level } = look,
@@ -57,7 +59,7 @@ export function stillIn(ladders: readonly Ladder[], results: Results, look: Look
       clusters,
       { kind: results.kind, level, ...('lose' in goal && { tolerance: goal.lose }) },
     ),
-    out = new Set(dropped.map((i) => asked[i]));
+    out = new Set(results.settled ? dropped.map((i) => asked[i]) : []);
   return ladders
     .map((ladder) => ladder.slice(ladder.findLastIndex((i) => out.has(i)) + 1).filter((i) => !results.refused.has(i)))
     .filter(({ length }) => length > 0)
@@ -82,7 +84,7 @@ function scoreOf(
     });
   if (each.length === 0) return { bytes: last, loss: last, kl: last };
   return {
-    bytes: 'lose' in goal ? (each.find(({ loss }) => loss <= goal.lose)?.bytes ?? last) : 0,
+    bytes: 'lose' in goal ? (each.find(({ loss }) => keepsLoss(loss, goal.lose))?.bytes ?? last) : 0,
     loss: mean(each.map(({ loss }) => loss)),
     kl: Math.min(last, mean(each.map(({ kl }) => kl))),
   };

@@ -19,7 +19,7 @@ const whole = Type.Integer({ minimum: 0, maximum: 2 ** 40 }),
 const StateShape = Type.Object(
   {
     format: Type.Literal(1),
-    /** Digest of what the results are of: weights, engine, prompts and candidates. */
+    /** Digests of what the results are of, see `OF`. */
     of: Type.String({ maxLength: 200 }),
     form: Type.Optional(Type.Unsafe<CacheForm>(Type.Union(formNames.map((form) => Type.Literal(form))))),
     references: Type.Array(
@@ -61,6 +61,12 @@ export interface ChoiceState {
   readonly refused: readonly (readonly [candidate: number, why: string])[];
   readonly time: { readonly texts: number; readonly full: number; readonly cost: number; readonly candidates: number };
 }
+
+/** What results are of. */
+const OF = [
+  ...['model', 'prompts', 'candidates (another budget, memory, loss, engine or seed asks others)'],
+  ...['code', 'halves of the prompts (another seed splits otherwise)'],
+];
 
 /** The results of a choice, by candidate and prompt. */
 export class Results {
@@ -112,6 +118,10 @@ export class Results {
   get kind(): LossKind {
     const known = this.#choosing.flatMap((prompt) => this.references[prompt] ?? []);
     return this.#graded && known.some(({ right = 0 }) => right > 0) ? 'answers' : 'same';
+  }
+  /** Whether a loss will stay what it is: what leaves the race by another kind of loss never comes back. */
+  get settled(): boolean {
+    return !this.#graded || this.kind === 'answers';
   }
 
   /** Returns a candidate's loss on each of these prompts; undefined where it was not asked. */
@@ -184,16 +194,14 @@ export class Results {
 
   /**
    * Adds what a stopped choice found.
-   * @param of digests of the model, the prompts and the candidates, with spaces between them
-   * @throws KvError for a value of another form, or results of another model, other prompts or candidates
+   * @param of digests of what `OF` names, with spaces between them
+   * @throws KvError for a value of another form, or results of anything else
    */
   restore(state: unknown, of: string): void {
     checkShape(state, StateShape, 'state');
     const { references, outcomes, refused, form, time } = state as ChoiceState;
     const before = (state as ChoiceState).of.split(' '),
-      others = ['model', 'prompts', 'candidates (another budget, memory, loss, engine or seed asks others)'].filter(
-        (_, i) => before[i] !== of.split(' ')[i],
-      );
+      others = OF.filter((_, i) => before[i] !== of.split(' ')[i]);
     if (others.length > 0)
       throw new KvError(
         'state',

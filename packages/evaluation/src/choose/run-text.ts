@@ -140,7 +140,7 @@ async function asked(sequence: Sequence, { question = [] }: ChoicePrompt): Promi
 
 const graded = (
   text: string,
-  { answers, grader = 'any' }: ChoicePrompt,
+  { answers, grader = 'words' }: ChoicePrompt,
 ): { readonly right?: number; readonly parsed?: boolean } => {
   if (!answers) return {};
   const { score, parsed } = grade(text, { answers, grader });

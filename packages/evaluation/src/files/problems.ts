@@ -52,7 +52,7 @@ function own(row: unknown, place: string): Problem {
   } = row;
   if (answers === undefined) throw new KvError(place, 'expected answer or answers, got neither');
   if (context + question === '') throw new KvError(place, 'expected a context or a question, got neither');
-  const { grader = 'any', maxNewTokens = 64, stop, classes } = rest;
+  const { grader = 'words', maxNewTokens = 64, stop, classes } = rest;
   return {
     id: String(id),
     ...(document !== undefined && { document: String(document) }),

@@ -2,6 +2,7 @@ import type { GraderName, Problem } from '@kv/tasks';
 import Type from 'typebox';
 import type { Static, TSchema } from 'typebox';
 import { Check } from 'typebox/value';
+import { digestOf } from '../digest-of.ts';
 
 const text = Type.String();
 /** The longest answer that a row may ask for, in tokens. */
@@ -170,6 +171,7 @@ const READERS = [
       questions.slice(0, answers.length).map(
         ({ input_text }, turn): Problem => ({
           id: `${story}/${turn}`,
+          document: story,
           context,
           question: `${questions
             .slice(0, turn)
@@ -182,7 +184,7 @@ const READERS = [
         }),
       ),
   ),
-  // SQuAD, a question a row
+  // SQuAD, a question a row, several rows with the same context
   reader(
     Type.Object({
       id: text,
@@ -193,6 +195,7 @@ const READERS = [
     ({ id: own, context, question, answers }) => [
       {
         id: own,
+        document: digestOf(context),
         context,
         question: asked(question),
         answers: answers.text,

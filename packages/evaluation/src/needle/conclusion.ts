@@ -6,8 +6,8 @@ import type { Mode } from './settings.ts';
 import type { NeedleRow } from './summary.ts';
 
 /**
- * Summarizes a mode's rows in a sentence: the policy with the least mean memory whose interval does not rule out as
- * many right answers as the full cache, else the one with most right answers. Undefined if the full cache answers
+ * Summarizes a mode's rows in a sentence: the policy with the least mean memory whose interval does not rule out the
+ * full cache's share of right answers, else the one with most right answers. Undefined if the full cache answers
  * nothing right, or there is no other row.
  */
 export function needleConclusion(rows: readonly NeedleRow[], mode: Mode): string | undefined {
@@ -22,7 +22,8 @@ export function needleConclusion(rows: readonly NeedleRow[], mode: Mode): string
     { policy, arm, accuracy } = best,
     said = `${policy} with ${arm.budget ?? 'everything'} kept${arm.cache === full.arm.cache ? '' : ` in ${arm.cache}`}, ${percent(accuracy.share)} right (${intervalText(accuracy)}), ${bytesText(bytes(best))} of ${bytesText(bytes(full))} on average.`,
     number = `A ${evidenceLevel(accuracy.n)} of ${accuracy.n} prompts.`;
-  if (able.length > 0) return `Least memory with as many right answers as the full cache: ${said} ${number}`;
+  if (able.length > 0)
+    return `Least memory not shown to be worse than the full cache's ${percent(full.accuracy.share)}: ${said} ${number}`;
   if (accuracy.hits === 0) return `Nothing here answers but the full cache. ${number}`;
   return `Nothing here answers as the full cache does; nearest: ${said} ${number}`;
 }

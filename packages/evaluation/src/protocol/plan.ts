@@ -68,7 +68,7 @@ export function readProtocol(path: string, called: string): LoadedPlan {
   if (new Set(names).size < names.length)
     throw new KvError(called, `models must have different names, got ${names.join(', ')}`);
   const problems = readProblems(resolve(dirname(path), plan.tasks), plan.tasks),
-    { dev, confirm } = splitIds(problems.map(({ id }) => id));
+    { dev, confirm } = splitIds(problems);
   if (dev.length === 0 || confirm.length === 0)
     throw new KvError(
       plan.tasks,
@@ -81,7 +81,8 @@ export function readProtocol(path: string, called: string): LoadedPlan {
     dev,
     confirm,
     texts,
-    hash: digest({ ...plan, tasks: problems }),
+    // plans of these problems were once split by id alone: what they chose on may be what is confirmed on now
+    hash: digest({ ...plan, tasks: problems, ...(problems.some(({ document }) => document) && { by: 'document' }) }),
   };
 }
 

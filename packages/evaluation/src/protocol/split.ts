@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { KvError } from '@kv/core';
+import type { Problem } from '@kv/tasks';
 import Type from 'typebox';
 import { readJson } from '../files/read-json.ts';
 
@@ -11,18 +12,24 @@ export interface IdSplit {
   readonly confirm: readonly string[];
 }
 
-/** Whether an id is a dev id: md5's hex digest, read as one integer, mod 5, is 0 or 1. */
-export const isDev = (id: string): boolean => BigInt(`0x${createHash('md5').update(id).digest('hex')}`) % 5n < 2n;
+/**
+ * Whether a problem is one to choose on (dev): md5's hex digest of its document, or of its id if it is the only one of
+ * its document, read as one integer, mod 5, is 0 or 1.
+ */
+export const isDev = ({ id, document = id }: Pick<Problem, 'id' | 'document'>): boolean =>
+  BigInt(`0x${createHash('md5').update(document).digest('hex')}`) % 5n < 2n;
 
 /**
- * Splits ids, keeping their order.
+ * Splits problems by their documents, so that two questions about one text are never on both sides; keeps their order.
  *
+ * @param problems or ids alone, of problems with a document each
  * @remarks As in section 4.2 of the alpha paper (set-conditioned diversity): MATH-500 becomes 201 and 299.
  */
-export const splitIds = (ids: readonly string[]): IdSplit => ({
-  dev: ids.filter(isDev),
-  confirm: ids.filter((id) => !isDev(id)),
-});
+export function splitIds(problems: readonly (string | Pick<Problem, 'id' | 'document'>)[]): IdSplit {
+  const all = problems.map((one) => (typeof one === 'string' ? { id: one } : one)),
+    of = (dev: boolean): readonly string[] => all.filter((one) => isDev(one) === dev).map(({ id }) => id);
+  return { dev: of(true), confirm: of(false) };
+}
 
 /** Reads ids from a file, a JSON array of texts. @throws KvError for another format, an empty or a duplicate id */
 export function readIds(path: string, name: string): readonly string[] {

@@ -273,7 +273,7 @@ export function branch({ hash }: LoadedPlan, ledger: ConfirmationLog): Branched 
     ...decision,
     cells: cells.length,
     ids,
-    evidence: evidenceLevel(ids),
+    evidence: evidenceLevel(Math.min(...cells.map(({ problems }) => problems))), // of one document they count once
     config,
     models,
     lambda,

@@ -32,19 +32,20 @@ export const groupsOf = ({ rows, samples }: SweepAnswers): readonly SweepGroup[]
     };
   });
 
-/** Returns the group to compare with: the one that evicts nothing, of the same model, task and form of cache. */
+/** Returns the group to compare with: the one that keeps and reads everything, of the same model, task and form of cache. */
 export const wholeOf = (group: SweepGroup, all: readonly SweepGroup[]): SweepGroup | undefined =>
   all.find(
     ({ row }) =>
       row.model === group.row.model &&
       row.task === group.row.task &&
       row.cache === group.row.cache &&
-      row.budget === undefined,
+      row.budget === undefined &&
+      !row.alters,
   );
 
-/** Whether the budget was large enough for every prompt and answer. */
+/** Whether the budget was large enough for every prompt and answer, so that the policy did nothing. */
 export const evictedNothing = ({ row }: SweepGroup, { row: whole }: SweepGroup): boolean =>
-  row.meanSlots === whole.meanSlots && row.peakSlots === whole.peakSlots;
+  !row.alters && row.meanSlots === whole.meanSlots && row.peakSlots === whole.peakSlots;
 
 /** Compares a row with the full cache, paired by problem: scores, or nats per token of a text that is read. */
 export const against = (group: SweepGroup, whole: SweepGroup): ReturnType<typeof pairedTest> =>

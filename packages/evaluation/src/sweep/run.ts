@@ -1,6 +1,7 @@
 import { headDims } from '@kv/checkpoints';
 import { KvError } from '@kv/core';
 import { compile, expectBudget } from '@kv/core/engine';
+import type { CompiledPolicy } from '@kv/core/engine';
 import { formOf, policySizes } from '@kv/engine';
 import type { CacheForm } from '@kv/engine';
 import { interpolate, pairedDifference } from '@kv/tasks';
@@ -32,6 +33,8 @@ export interface SweepRow extends ArmSummary {
   readonly policy: string;
   /** As in the sweep; absent if nothing is evicted. */
   readonly budget?: FileBudget;
+  /** The policy changes what is read in other ways than by evicting: it hides slots, freezes tokens or corrects outputs. */
+  readonly alters?: true;
   /** How its caches are stored; absent if the sweep names no forms. */
   readonly cache?: CacheForm;
   /** With `match`: the budget in slots that was found. */
@@ -42,8 +45,8 @@ export interface SweepRow extends ArmSummary {
   /** Number of answers: one per problem and seed. */
   readonly samples: number;
   /**
-   * 95 % interval over problems: Wilson's if the answers of every problem are all right or all wrong, else the
-   * bootstrap's.
+   * 95 % interval over problems: Wilson's if all have as many answers and those of every one are all right or all wrong,
+   * else the bootstrap's.
    */
   readonly interval?: Interval;
   /**
@@ -70,6 +73,7 @@ interface Way {
   readonly task: string;
   readonly policy: string;
   readonly budget?: FileBudget;
+  readonly alters?: true;
   readonly cache?: CacheForm;
   readonly slots?: number;
 }
@@ -151,32 +155,38 @@ async function armsOf(
   tasks: Tasks,
   names: PolicyNaming['names'],
 ): Promise<readonly Way[]> {
-  const evicting = await Promise.all(
+  const compiled = await Promise.all(
     policies.map(async (text) => {
       const policy = compile(await policyOf(text, names));
       for (const budget of budgets) expectBudget(policy, budget, { at: 'budgets' });
-      return policy.evicts;
+      return policy;
     }),
   );
   return Object.keys(tasks).flatMap((task) =>
     policies.flatMap((policy, i) =>
       (caches ?? [undefined]).flatMap((cache): Way[] => {
-        const way = { task, policy, ...(cache && { cache }) };
-        return evicting[i] ? budgets.map((budget) => ({ ...way, budget })) : [way];
+        const way = { task, policy, ...(cache && { cache }), ...(alters(compiled[i]) && { alters: true as const }) };
+        return compiled[i].evicts ? budgets.map((budget) => ({ ...way, budget })) : [way];
       }),
     ),
   );
 }
 
+/** Whether a policy reads less, or other values, than the full cache where it evicts nothing. */
+const alters = (policy: CompiledPolicy): boolean =>
+  policy.hooks('view').length > 0 ||
+  policy.hooks('freeze').length > 0 ||
+  (!policy.evicts && policy.hooks('attend').length > 0);
+
 /** Returns the problems on which budgets are found: the dev problems, or all if there are none. */
 function matchedOn(problems: Tasks[string]): Tasks[string] {
-  const dev = problems.filter(({ id }) => isDev(id));
+  const dev = problems.filter(isDev);
   return dev.length > 0 ? dev : problems;
 }
 
 /** Returns the problems of a task that a sweep asks. @throws KvError if its part has none */
 function askedOf({ part }: Sweep, tasks: Tasks, task: string): Tasks[string] {
-  const asked = tasks[task].filter(({ id }) => part === undefined || isDev(id) === (part === 'dev'));
+  const asked = tasks[task].filter((problem) => part === undefined || isDev(problem) === (part === 'dev'));
   if (asked.length === 0)
     throw new KvError(task, `expected ids to ${part === 'dev' ? 'choose' : 'confirm'} on, got none`);
   return asked;

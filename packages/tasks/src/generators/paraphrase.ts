@@ -1,4 +1,5 @@
 import type { Random } from '../random.ts';
+import { drawUntil } from '../values.ts';
 
 /** A fact, and a question for it in other words. */
 export interface ParaphrasedFact {
@@ -50,6 +51,7 @@ const TEMPLATES = [
  * Draws a fact and a question that share no content word, so that a search for the question's words does not find the
  * fact. They share `the`, `for` and the like, and the sign `$` before the value.
  * @param absentFrom a text in which the value must not occur
+ * @throws RangeError where it holds the values that there are
  */
 export function paraphrasedFact(draw: Random, absentFrom: string): ParaphrasedFact {
   const template = draw.pick(TEMPLATES),
@@ -57,9 +59,10 @@ export function paraphrasedFact(draw: Random, absentFrom: string): ParaphrasedFa
     thing = draw.pick(THINGS),
     filled = (text: string, side: 0 | 1): string =>
       text.replaceAll('{person}', person[side]).replaceAll('{thing}', thing[side]);
-  let value: string;
-  do value = String(10_000 + draw.below(90_000));
-  while (absentFrom.includes(value));
+  const value = drawUntil(
+    () => String(10_000 + draw.below(90_000)),
+    (amount) => !absentFrom.includes(amount),
+  );
   return {
     statement: filled(template.statement, 0).replace('<value>', value),
     value,

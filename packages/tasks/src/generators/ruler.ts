@@ -2,7 +2,7 @@ import { fit } from '../fit.ts';
 import type { NewProblem, Material } from '../material.ts';
 import { proseFrom } from '../sentences.ts';
 import type { Random } from '../random.ts';
-import { between, distinct, letters, listText, shuffle, uuid, wordsOf } from '../values.ts';
+import { between, distinct, drawUntil, letters, listText, shuffle, uuid, wordsOf } from '../values.ts';
 
 type Kind = 'words' | 'numbers' | 'uuids';
 /** Parameters of a needle task in RULER's configuration. */
@@ -67,7 +67,13 @@ export const needles =
       [some, are, were] = one ? ['A', 'is', 'is'] : ['Some', 'are all', 'are'];
     const hay = (size: number): string => {
       if (haystack === 'essay') return atDepths(proseFrom('niah', sentences, from, size), statements, depths, ' ');
-      while (haystack === 'needle' && others.length < size) others.push(fact(make[keys](), make[values]()));
+      while (haystack === 'needle' && others.length < size)
+        others.push(
+          fact(
+            drawUntil(make[keys], (key) => !names.includes(key)),
+            make[values](),
+          ),
+        );
       const rows = haystack === 'noise' ? Array.from({ length: size }, () => NOISE) : others.slice(0, size);
       return atDepths(rows, statements, depths, '\n');
     };

@@ -4,10 +4,12 @@
  */
 export function lastNumber(text: string): number | undefined {
   const marked = text.lastIndexOf('####'),
-    from = marked < 0 ? text : text.slice(marked + 4),
-    found = from
-      .replaceAll('−', '-')
-      .match(/(?:(?<![\p{L}\p{N})])-)?\$?(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|(?<!\d)\.\d+)/gu);
-  const number = marked < 0 ? found?.at(-1) : found?.[0];
+    stated = marked < 0 ? undefined : numbersOf(text.slice(marked + 4))[0],
+    number = stated ?? numbersOf(text).at(-1);
   return number === undefined ? undefined : Number(number.replace(/[$,]/g, ''));
 }
+
+const numbersOf = (text: string): readonly string[] =>
+  text
+    .replaceAll('−', '-')
+    .match(/(?:(?<![\p{L}\p{N}])-)?\$?(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|(?<!\d)\.\d+)/gu) ?? [];

@@ -1,7 +1,7 @@
 import { bytesText, counted } from '@kv/core/shared';
 import { percent } from '../../numbers.ts';
 import type { Choice, ChoiceRow } from '../choice.ts';
-import { withinOne } from '../statistics/losses.ts';
+import { keepsLoss, withinOne } from '../statistics/losses.ts';
 import { documentsToTell } from '../statistics/loss-interval.ts';
 import { lossText, powerNote } from '../statistics/words.ts';
 import { lossOf } from './columns.ts';
@@ -47,7 +47,7 @@ export function choiceSentences(choice: Choice): readonly string[] {
     ...power(choice, row),
     ...alike(choice),
     ...ties(choice),
-    ...failures(choice),
+    ...failures(choice, row),
     ...measure(choice),
   ];
 }
@@ -111,9 +111,9 @@ const EVENTS: Readonly<Record<Choice['prompts']['question'], string>> = {
 
 /** Says whether the interval keeps a loss that was asked for. */
 function power({ goal, kind, level, chosen }: Choice, { confirmed }: ChoiceRow): readonly string[] {
-  if (chosen === undefined || !confirmed || !('lose' in goal) || confirmed.high <= goal.lose) return [];
+  if (chosen === undefined || !confirmed || !('lose' in goal) || keepsLoss(confirmed.high, goal.lose)) return [];
   return [
-    ...(confirmed.mean > goal.lose
+    ...(!keepsLoss(confirmed.mean, goal.lose)
       ? [`That is more than ${percent(goal.lose, 1)}; on the texts that chose it, it lost no more than that.`]
       : []),
     ...[powerNote(confirmed.clusters, goal.lose, { kind, level }) ?? []].flat(),
@@ -153,7 +153,7 @@ function ties({ goal, chosen, tied, rows, level }: Choice): readonly string[] {
   ];
 }
 
-function failures({ failures, prompts }: Choice): readonly string[] {
+function failures({ failures, prompts }: Choice, { confirmed }: ChoiceRow): readonly string[] {
   if (!failures || !prompts.answers) return []; // what the right answer's tokens are is not known
   const { lost, dropped, full } = failures;
   return [
@@ -162,7 +162,9 @@ function failures({ failures, prompts }: Choice): readonly string[] {
           `It lost the answer of ${counted(lost, 'text')}: in ${dropped} of these no layer and KV head still held all of the answer's tokens.`,
         ]
       : []),
-    ...(full > 0 ? [`The model fails on ${full} of these texts with its full cache too.`] : []),
+    ...(full > 0 && confirmed
+      ? [`On ${full} of the ${confirmed.n} texts that confirm, the model is wrong with its full cache too.`]
+      : []),
   ];
 }
 

@@ -46,8 +46,14 @@ export function checkLevel(where: string, level: number): void {
   if (!(level > 0 && level < 1)) throw new RangeError(`${where}: expected a level between 0 and 1, got ${level}`);
 }
 
+/** Slack of comparisons: means of fractions are off by rounding, as 0.05 may be 0.050000000000000044. */
+const ROUNDING = 1e-9;
+
+/** Returns whether a loss is at most the one that is allowed. */
+export const keepsLoss = (loss: number, allowed: number): boolean => loss <= allowed + ROUNDING;
+
 /** Returns whether a loss is above the least one by at most one of the documents: a difference of one tells nothing. */
 export const withinOne =
   (least: number, documents: number) =>
   (loss: number): boolean =>
-    loss <= least + 1 / Math.max(1, documents) + 1e-9;
+    loss <= least + 1 / Math.max(1, documents) + ROUNDING;

@@ -107,9 +107,8 @@ function relation(text: string): MathAnswer | undefined {
       const [left, right] = [sides[i], sides[i + 1]],
         turned = sign === '>' || sign === '\\ge',
         name = /^(?:[a-zA-Z]|\\[a-zA-Z]+)(?:_(?:\w|\{\w+\}))?(?:\([a-z]\))?$/.test(left) ? left : undefined;
-      const [less, more] = (turned ? [right, left] : [left, right]).map((side, at) =>
-        // f(x) = …: what is alone on the left is only a name
-        name !== undefined && sign === '=' && at === 0 ? parseFormula('0') : parseFormula(side),
+      const [less, more] = (turned ? [right, left] : [left, right]).map((side) =>
+        sign === '=' && side === name ? symbolOf(name) : parseFormula(side),
       );
       return {
         kind: 'relation',
@@ -120,6 +119,16 @@ function relation(text: string): MathAnswer | undefined {
       };
     });
   return all.length === 1 ? all[0] : { kind: 'set', items: all };
+}
+
+/** Reads what is alone on the left of an equation, which need be no formula. */
+function symbolOf(name: string): Expression {
+  try {
+    return parseFormula(name);
+  } catch (error) {
+    if (error instanceof NoFormula) return { kind: 'symbol', name };
+    throw error;
+  }
 }
 
 /** Returns the relation signs outside of brackets, in order. */

@@ -14,14 +14,20 @@ import { plainLatex } from './plain-latex.ts';
  */
 export function sameMath(a: string, b: string): boolean {
   const [x, y] = [plainLatex(a), plainLatex(b)];
-  if (x.replaceAll(' ', '') === y.replaceAll(' ', '')) return true;
+  if (joined(x) === joined(y)) return true;
   const [one, two] = [answerOf(x), answerOf(y)];
-  return one !== undefined && two !== undefined && same(aloneOf(one), aloneOf(two));
+  return one !== undefined && two !== undefined && (same(one, two) || same(aloneOf(one, two), aloneOf(two, one)));
 }
 
-/** Reduces "x = 5" to 5. */
-const aloneOf = (answer: MathAnswer): MathAnswer =>
-  answer.kind === 'relation' && answer.name !== undefined ? { kind: 'value', value: answer.more } : answer;
+/** Removes spaces, but between digits, where they part two numbers unless these are groups of three. */
+const joined = (text: string): string =>
+  /^\d{1,3}(?: \d{3})+$/.test(text) ? text.replaceAll(' ', '') : text.replace(/(?<!\d) | (?!\d)/g, '');
+
+/** Reduces "x = 5" to 5, where the other answer is a value. */
+const aloneOf = (answer: MathAnswer, other: MathAnswer): MathAnswer =>
+  answer.kind === 'relation' && answer.name !== undefined && other.kind === 'value'
+    ? { kind: 'value', value: answer.more }
+    : answer;
 
 function same(a: MathAnswer, b: MathAnswer): boolean {
   if (a.kind === 'value' && b.kind === 'value') return equal(a.value, b.value);
@@ -33,9 +39,9 @@ function same(a: MathAnswer, b: MathAnswer): boolean {
   if (a.kind === 'matrix' && b.kind === 'matrix')
     return a.lines === b.lines && a.rows.length === b.rows.length && a.rows.every((row, i) => inOrder(row, b.rows[i]));
   if (a.kind === 'relation' && b.kind === 'relation')
-    return a.name !== undefined && b.name !== undefined
-      ? a.name === b.name && equal(a.more, b.more)
-      : a.sign === b.sign && sameRelation(a, b);
+    return (
+      a.sign === b.sign && ((a.name !== undefined && a.name === b.name && equal(a.more, b.more)) || sameRelation(a, b))
+    );
   return false;
 }
 
