@@ -1,11 +1,11 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { evidenceLevel } from '@kv/evaluation';
 import { digest } from '@kv/evaluation/shared';
-import { gain, tableLine } from './markdown.ts';
+import { gain, tableLine, wanted } from './markdown.ts';
 import { planNames, planOf } from './plans.ts';
 import type { PlanName } from './plans.ts';
 import { isPlanned, kindOf, metrics, paperNames } from './types.ts';
-import type { Plan, Planned, Row, Task } from './types.ts';
+import type { Arm, Paper, Plan, Planned, Row, Task } from './types.ts';
 import { alike, decide, ruled } from './verdict.ts';
 import type { Measured, Verdict } from './verdict.ts';
 
@@ -16,6 +16,30 @@ interface Superseded {
   readonly by?: string;
   readonly because: string;
 }
+/** What a later reading says of rows that stay: a claim in words that fit what was asked, or a remark. */
+interface Reading {
+  readonly rows: readonly string[];
+  /** Replaces the claim of the plan, whose text does not change. */
+  readonly claim?: string;
+  readonly says?: string;
+}
+/** A claim of which no plan has a row: another study or count answers it, or nothing here can. */
+type Elsewhere = { readonly paper: Paper; readonly claim: string; readonly promise: string } & (
+  | { readonly excuse: string }
+  | Found
+);
+/** What another study found. */
+interface Found {
+  readonly asked: string;
+  readonly wanted: string;
+  /** File of the repository that holds `quote`. */
+  readonly file: string;
+  readonly quote: string;
+  readonly measured: string;
+  /** 0 where it is counted, not sampled. */
+  readonly n: number;
+  readonly verdict: Verdict;
+}
 /** Results of a plan on a model, as they are stored. */
 interface Stored {
   readonly plan: string;
@@ -24,6 +48,7 @@ interface Stored {
     readonly row: string;
     readonly n: number;
     readonly measured: readonly Measured[];
+    readonly full?: Readonly<Record<string, number>>;
     readonly because?: string;
   }[];
   readonly excused: readonly { readonly id: string; readonly excuse: string }[];
@@ -42,7 +67,11 @@ interface Claim {
   readonly answers: readonly Answered[];
   /** Why no model was asked, if none was. */
   readonly excuse?: string;
+  readonly reading: Reading | undefined;
 }
+
+/** Share of right answers of the full cache below which no answer counts, whatever an early plan asked of it. */
+const ABLE = 0.8;
 
 /** Folder of plans and results, relative to this file or to the bundle. */
 const FOLDER = new URL(import.meta.url.endsWith('.ts') ? '..' : '../papers/', import.meta.url);
@@ -61,13 +90,19 @@ export function judged(one: Measured, contrasts: number): Measured {
     told = because === undefined && !(same && !metrics[contrast.metric].share);
   return { ...one, ...interval, verdict: told ? decide(interval, contrast.b ? contrast.threshold : 0) : 'undecided' };
 }
-const answered = (row: Planned, model: string, { n, measured }: Stored['outcomes'][number]): Answered => {
-  const all = measured.map((one) => judged(one, measured.length));
+const answered = (row: Planned, model: string, { n, measured, full = {} }: Stored['outcomes'][number]): Answered => {
+  const able = ({ contrast: { task, metric } }: Measured): boolean => metric !== 'hit' || (full[task] ?? 1) >= ABLE,
+    all = measured.map((one) =>
+      judged(able(one) ? one : { ...one, because: 'the full cache itself fails' }, measured.length),
+    );
   return { model, n, measured: all, verdict: ruled(row.rule, all) };
 };
 
+const nameOf = (plan: PlanName, row: Row): string => `${plan}:${row.id}`;
+
 /** Returns every row of the plans with its results. */
 function claims(): readonly Claim[] {
+  const readings = read<readonly Reading[]>('readings.json');
   const stored = readdirSync(FOLDER)
     .filter((file) => /^results-.*\.json$/.test(file))
     .sort()
@@ -89,7 +124,7 @@ function claims(): readonly Claim[] {
           : [row.excuse];
       const asked = answers.filter(({ measured }) => measured.length > 0);
       return {
-        ...{ plan: name, row, tasks },
+        ...{ plan: name, row, tasks, reading: readings.find(({ rows: of }) => of.includes(nameOf(name, row))) },
         answers: asked,
         ...(asked.length === 0 && { excuse: why[0] ?? 'not run yet' }),
       };
@@ -126,8 +161,22 @@ function bed(task: Task): string {
       return `costs of ${task.tokens} tokens`;
   }
 }
-const beds = ({ row, tasks }: Claim): string =>
-  isPlanned(row) ? [...new Set(row.contrasts.map(({ task }) => bed(tasks[task])))].join('; ') : '';
+const once = (texts: readonly string[]): string => [...new Set(texts)].join('; ');
+const budgets = (arms: readonly Arm[]): string => {
+  const own = [...new Set(arms.flatMap(({ budget }) => (budget === undefined ? [] : [String(budget)])))];
+  return own.length === 0 ? '' : `, budget ${own.map((of) => (of.endsWith('%') ? of : `${of} slots`)).join(', ')}`;
+};
+/** What was asked of a model: bed, budgets, and how it differs from the paper. */
+const asking = ({ row, tasks, reading }: Claim, { measured }: Answered): string => {
+  const contrasts = measured.map(({ contrast }) => contrast),
+    arms = contrasts.flatMap(({ a, b }) => (b ? [a, b] : [a]));
+  return `${once(contrasts.map(({ task }) => bed(tasks[task])))}${budgets(arms)}: ${isPlanned(row) ? row.differs : ''}${reading?.says === undefined ? '' : `. Read later: ${reading.says}`}`;
+};
+/** What its contrasts must show for it to hold. */
+const bar = ({ row }: Claim, { measured }: Answered): string =>
+  isPlanned(row) && row.rule === 'signs'
+    ? 'every difference in the promised direction'
+    : once(measured.map(({ contrast }) => `${metrics[contrast.metric].says}: ${wanted(contrast)}`));
 
 /** Every difference, or the least and the greatest of many. */
 function measuredText({ measured }: Answered): string {
@@ -140,20 +189,34 @@ function measuredText({ measured }: Answered): string {
 const short = (model: string): string => (kindOf({ name: model }) === 'embedded' ? 'embedded' : model.split('.')[0]);
 
 function lines(claim: Claim): readonly string[] {
-  const { plan, row, answers, excuse } = claim,
-    head = [`${row.claim}${row.table === undefined ? '' : ` (${row.table})`}`, row.promise];
-  if (excuse !== undefined) return [tableLine([...head, `not asked: ${excuse}`, `${plan}:${row.id}`, '', '', ''])];
+  const { plan, row, answers, excuse, reading } = claim,
+    head = [`${reading?.claim ?? row.claim}${row.table === undefined ? '' : ` (${row.table})`}`, row.promise];
+  if (excuse !== undefined) return [tableLine([...head, `not asked: ${excuse}`, '', nameOf(plan, row), '', '', ''])];
   return answers.map((answer) =>
     tableLine([
       ...head,
-      beds(claim),
-      `${short(answer.model)}, ${plan}:${row.id}`,
+      asking(claim, answer),
+      bar(claim, answer),
+      `${short(answer.model)}, ${nameOf(plan, row)}`,
       measuredText(answer),
       `${answer.n}, ${evidenceLevel(answer.n)}`,
       answer.verdict,
     ]),
   );
 }
+
+const elsewhereLine = (one: Elsewhere): string => {
+  const { claim, promise } = one;
+  if ('excuse' in one) return tableLine([claim, promise, `not asked: ${one.excuse}`, '', '', '', '', '']);
+  const { asked, wanted: takes, file, quote, measured, n, verdict } = one;
+  if (!readFileSync(new URL(`../../${file}`, FOLDER), 'utf8').includes(quote))
+    throw new Error(`elsewhere.json: ${file} does not say '${quote}'`);
+  return tableLine([
+    ...[claim, promise, asked, takes, `[${file}](../../${file})`, measured],
+    ...(n === 0 ? ['counted'] : [`${n}, ${evidenceLevel(n)}`]),
+    verdict,
+  ]);
+};
 
 /** Puts rows of one claim together, in the order in which claims were first asked. */
 function byClaim(all: readonly Claim[]): readonly Claim[] {
@@ -165,31 +228,44 @@ function byClaim(all: readonly Claim[]): readonly Claim[] {
 export function claimsMarkdown(): { readonly claims: string; readonly superseded: string } {
   const all = claims(),
     replaced = read<readonly Superseded[]>('superseded.json'),
-    key = ({ plan, row }: Claim): string => `${plan}:${row.id}`,
+    elsewhere = read<readonly Elsewhere[]>('elsewhere.json'),
+    key = ({ plan, row }: Claim): string => nameOf(plan, row),
     gone = new Set(replaced.flatMap(({ rows }) => rows)),
     // a row that was asked later is no longer excused
     asked = new Set(all.filter(({ excuse }) => excuse === undefined).map(({ row }) => row.claim)),
     stays = all.filter((one) => !gone.has(key(one)) && (one.excuse === undefined || !asked.has(one.row.claim)));
-  const table = (of: readonly Claim[]): string => {
-    const rows = [...new Set(of.flatMap(lines))];
-    return `| claim | the paper | asked here | model, row | measured: better by | n | verdict |\n| --- | --- | --- | --- | --- | --- | --- |\n${rows.join('\n')}`;
+  const table = (of: readonly Claim[], others: readonly Elsewhere[] = []): string => {
+    const rows = [...new Set(of.flatMap(lines)), ...others.map(elsewhereLine)];
+    return `| claim | the paper | asked here | holds where | model, row | measured: better by | n | verdict |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n${rows.join('\n')}`;
   };
-  const verdicts = stays.flatMap(({ answers }) => answers),
+  const verdicts: readonly Pick<Answered, 'verdict' | 'n'>[] = [
+      ...stays.flatMap(({ answers }) => answers),
+      ...elsewhere.flatMap((one) => ('excuse' in one ? [] : [one])),
+    ],
     tally = (['held', 'not', 'undecided'] as const).map((of) => {
       const some = verdicts.filter(({ verdict }) => verdict === of),
         sure = some.filter(({ n }) => evidenceLevel(n) === 'verdict').length;
       return `${some.length} ${of} (${sure} of them of 200 prompts or more)`;
     });
-  const unknown = [...gone, ...replaced.flatMap(({ by }) => by ?? [])].filter(
-    (id) => !all.some((one) => key(one) === id),
-  );
-  if (unknown.length > 0) throw new Error(`superseded.json: no plan has the row ${unknown.join(', ')}`);
+  const told = read<readonly Reading[]>('readings.json').flatMap(({ rows }) => rows),
+    unknown = [...gone, ...told, ...replaced.flatMap(({ by }) => by ?? [])].filter(
+      (id) => !all.some((one) => key(one) === id),
+    );
+  if (unknown.length > 0) throw new Error(`superseded.json, readings.json: no plan has the row ${unknown.join(', ')}`);
   return {
     claims: `# Every claim of the five papers
 
-\`npm run -s study -- papers/claims\` makes this page from the plans and their results. A verdict goes by the interval alone (percentile bootstrap over prompts, Bonferroni over the contrasts of a row): held where all of it lies above the threshold, not where all of it lies below, undecided where it touches it, where nothing differs, where mean caches differ by more than 5 %, or where the full cache cannot do the task. Fewer than 200 prompts are a screening. Rows that were asked unfairly are in [superseded.md](superseded.md), with the reason. Of ${verdicts.length} rows here: ${tally.join(', ')}.
+\`npm run -s study -- papers/claims\` makes this page from the plans and their results. A verdict goes by the interval alone (percentile bootstrap over prompts, Bonferroni over the contrasts of a row): held where all of it lies above the threshold, not where all of it lies below, undecided where it touches it, where mean caches differ by more than 5 %, where both arms are right or wrong nearly always, or where the full cache answers fewer than 80 %. Of shares that no prompt tells apart the interval is what so large a sample leaves open. "Holds where" is what the plan asked of every contrast, and "asked here" ends with how that differs from the paper; "Read later" is what a reading against the paper found after the run. Fewer than 200 prompts are a screening. Rows that were asked unfairly are in [superseded.md](superseded.md), with the reason. Of ${verdicts.length} rows here: ${tally.join(', ')}.
 
-${paperNames.map((paper) => `## ${paper}\n\n${table(byClaim(stays.filter(({ row }) => row.paper === paper)))}`).join('\n\n')}
+${paperNames
+  .map(
+    (paper) =>
+      `## ${paper}\n\n${table(
+        byClaim(stays.filter(({ row }) => row.paper === paper)),
+        elsewhere.filter((one) => one.paper === paper),
+      )}`,
+  )
+  .join('\n\n')}
 `,
     superseded: `# Rows that are superseded
 

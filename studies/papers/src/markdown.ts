@@ -21,7 +21,7 @@ export const gain = (measured: Measured): string => {
 const arm = ({ metric }: Contrast, { arm, mean, slots }: ArmMean): string =>
   `${armKey(arm)} ${metrics[metric].share ? percent(mean, 1) : number(mean)}${slots === undefined ? '' : ` (${slots.toFixed(0)} slots)`}`;
 /** Describes what a contrast promises, against another arm or a number. */
-function wanted({ metric, b, threshold, direction }: Contrast, than = ''): string {
+export function wanted({ metric, b, threshold, direction }: Contrast, than = ''): string {
   const { better, share, log } = metrics[metric],
     [promised, other] = direction === 'worse' ? ['worse', 'better'] : ['better', 'worse'],
     size = Math.abs(threshold),

@@ -171,7 +171,7 @@ describe('plans', () => {
       'plan: expected 1 or 3 or 4 or 5 or 6 or 9 or 10 for a checkpoint, got 2, whose rows are for the embedded model',
     );
     expect(() => planFor('3', 'embedded')).toThrow(
-      'plan: expected 1 or 2 or 4 or 5 or 7 or 8 for the embedded model, got 3, whose rows are for a checkpoint',
+      'plan: expected 1 or 2 or 4 or 5 or 7 or 8 or 10 for the embedded model, got 3, whose rows are for a checkpoint',
     );
   });
 });
