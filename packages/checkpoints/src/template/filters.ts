@@ -6,7 +6,7 @@ import { json } from './json.ts';
 import { capitalize, lines, pad, strip } from './methods.ts';
 import { listFilters } from './list-filters.ts';
 import { test } from './tests.ts';
-import { escapeHtml, join, lengthOf, repeat, replace, TemplateText, TextBuilder } from './text.ts';
+import { escapeHtml, join, repeat, replace, TemplateText, TextBuilder } from './text.ts';
 import {
   Dict,
   Float,
@@ -119,11 +119,11 @@ function tojson(value: TemplateValue, given: Arguments, work: RenderWork): Templ
 
 function truncate(value: TemplateText, given: Arguments, work: RenderWork): TemplateValue {
   const [length, end] = [given.whole('length', 255), given.text('end') ?? new TemplateText('...')];
-  const size = lengthOf(end.text);
+  const size = end.count(work);
   if (length < size) throw new Error(`expected length >= ${size}, got ${length}`);
   const leeway = given.get('leeway') ?? 5;
-  if (lengthOf(value.text) <= length + whole(leeway)) return value;
-  const kept = [...value.text].slice(0, length - size).join('');
+  if (value.count(work) <= length + whole(leeway)) return value;
+  const kept = value.text.slice(0, value.begins(work)?.[length - size] ?? length - size);
   const cut = given.flag('killwords') ? kept.length : kept.includes(' ') ? kept.lastIndexOf(' ') : kept.length;
   return new TextBuilder(work).add(value.slice(0, cut)).add(end).done();
 }
@@ -176,8 +176,8 @@ const FILTERS: Readonly<Record<string, FilterEntry>> = {
   ],
   length: [
     [],
-    (value) => {
-      const size = value instanceof TemplateText ? lengthOf(value.text) : lengthOfValue(value);
+    (value, _, work) => {
+      const size = value instanceof TemplateText ? value.count(work) : lengthOfValue(value);
       if (size !== undefined) return size;
       throw new Error(`object of type '${typeName(value)}' has no len()`);
     },

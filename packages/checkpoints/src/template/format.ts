@@ -1,5 +1,5 @@
 import { whole } from './arguments.ts';
-import { concat, lengthOf, repeat, TemplateText, TextBuilder } from './text.ts';
+import { concat, repeat, TemplateText, TextBuilder } from './text.ts';
 import {
   Dict,
   Float,
@@ -83,12 +83,12 @@ function shape(value: TemplateValue, spec: string, work: RenderWork): TemplateTe
   if (value instanceof TemplateText) {
     if (kind !== '' && kind !== 's') throw new Error(`Unknown format code '${kind}' for object of type 'str'`);
     body =
-      precision === undefined ? value : value.slice(0, [...value.text].slice(0, Number(precision)).join('').length);
+      precision === undefined ? value : value.slice(0, value.begins(work)?.[Number(precision)] ?? Number(precision));
   } else if (found !== undefined) {
     const digits = numberText(Math.abs(found), value instanceof Float, kind ?? '', precision, group ?? '');
     body = new TemplateText((found < 0 || Object.is(found, -0) ? '-' : sign === '-' ? '' : (sign ?? '')) + digits);
   } else throw new Error(`unsupported format string passed to ${typeName(value)}.__format__`);
-  const missing = Math.max(0, Number(width ?? 0) - lengthOf(body.text));
+  const missing = Math.max(0, Number(width ?? 0) - body.count(work));
   const how = align ?? (found === undefined ? '<' : zero ? '=' : '>');
   const filler = new TemplateText(fill ?? (zero ? '0' : ' '));
   if (how === '=') {
@@ -137,7 +137,7 @@ function numberText(value: number, float: boolean, kind: string, precision: stri
   throw new Error(`a number in the form '${kind}'`);
 }
 
-const PERCENT = /%(?:\(([^()]{0,256})\))?([-+ 0#]*)(\d*)(?:\.(\d+))?([a-zA-Z%])/g;
+const PERCENT = /%(?:\(([^()]{0,256})\))?([-+ 0#]*)([1-9]\d*)?(?:\.(\d+))?([a-zA-Z%])/g;
 
 /** Python's `%` on a string. @throws Error for fewer or more values than the format has */
 export function percent(form: TemplateText, values: TemplateValue, work: RenderWork): TemplateText {

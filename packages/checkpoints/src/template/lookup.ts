@@ -1,5 +1,5 @@
 import { methodOf } from './methods.ts';
-import { concat, lengthOf, starts, TemplateText } from './text.ts';
+import { concat, TemplateText } from './text.ts';
 import {
   Callable,
   Dict,
@@ -22,7 +22,7 @@ import type { RenderWork } from './render-limit.ts';
  */
 export function itemOf(object: TemplateValue, key: TemplateValue, attribute: boolean, work: RenderWork): TemplateValue {
   if (object instanceof UndefinedValue) throw new Error(object.what);
-  const item = (): TemplateValue | undefined => subscript(object, key);
+  const item = (): TemplateValue | undefined => subscript(object, key, work);
   const field = (): TemplateValue | undefined =>
     key instanceof TemplateText ? fieldOf(object, key.text, work) : undefined;
   for (const look of attribute ? [field, item] : [item, field]) {
@@ -43,7 +43,7 @@ function fieldOf(object: TemplateValue, name: string, work: RenderWork): Templat
   return methodOf(object, name, work);
 }
 
-function subscript(object: TemplateValue, key: TemplateValue): TemplateValue | undefined {
+function subscript(object: TemplateValue, key: TemplateValue, work: RenderWork): TemplateValue | undefined {
   if (object instanceof Dict) return Array.isArray(key) || key instanceof Dict ? undefined : object.get(key);
   const index = key instanceof Float ? undefined : number(key);
   if (index === undefined) return undefined;
@@ -55,8 +55,8 @@ function subscript(object: TemplateValue, key: TemplateValue): TemplateValue | u
   if (object instanceof Tuple) return at(object.items.length, (i) => object.items[i] as TemplateValue);
   if (object instanceof RangeValue) return at(object.length, (i) => object.start + i * object.step);
   if (!(object instanceof TemplateText)) return undefined;
-  const begins = starts(object.text);
-  return at(lengthOf(object.text), (i) => object.slice(begins?.[i] ?? i, begins?.[i + 1] ?? i + 1));
+  const begins = object.begins(work);
+  return at(object.count(work), (i) => object.slice(begins?.[i] ?? i, begins?.[i + 1] ?? i + 1));
 }
 
 /** Returns a nested field of an item: `a.b.0`. */
@@ -81,7 +81,7 @@ export function slice(
 ): TemplateValue {
   if (object instanceof UndefinedValue) throw new Error(object.what);
   if (step === 0) throw new Error('slice step cannot be zero');
-  const begins = object instanceof TemplateText ? starts(object.text) : undefined;
+  const begins = object instanceof TemplateText ? object.begins(work) : undefined;
   const length =
     object instanceof TemplateText
       ? (begins?.length ?? object.text.length + 1) - 1

@@ -1,6 +1,6 @@
 import { Arguments, whole } from './arguments.ts';
 import { format } from './format.ts';
-import { join, lengthOf, repeat, replace, starts, TemplateText, concat } from './text.ts';
+import { join, repeat, replace, TemplateText, concat } from './text.ts';
 import {
   Callable,
   Dict,
@@ -108,7 +108,7 @@ export function strip(
 ): TemplateText {
   work.spend(text.text.length);
   const own = chars && new Set(chars.text);
-  const at = starts(text.text);
+  const at = text.begins(work);
   const unit = (i: number): number => at?.[i] ?? i;
   const goes = (i: number): boolean => {
     const char = text.text.slice(unit(i), unit(i + 1));
@@ -214,8 +214,8 @@ export function pad(
   side: 'left' | 'right' | 'both',
   work: RenderWork,
 ): TemplateText {
-  const missing = Math.max(0, width - lengthOf(text.text));
-  if (lengthOf(fill.text) !== 1) throw new Error('The fill character must be exactly one character long');
+  const missing = Math.max(0, width - text.count(work));
+  if (fill.count(work) !== 1) throw new Error('The fill character must be exactly one character long');
   const before = side === 'right' ? missing : side === 'left' ? 0 : Math.floor(missing / 2) + (missing & width & 1);
   return concat(work, repeat(work, fill, before), text, repeat(work, fill, missing - before));
 }
@@ -242,7 +242,7 @@ const cut =
 const affix =
   (name: 'startsWith' | 'endsWith'): Method<TemplateText> =>
   (self, [affixes, from, to], _, work) => {
-    const part = span(self, from, to);
+    const part = span(self, from, to, work);
     const all = affixes instanceof Tuple ? affixes.items : [affixes as TemplateValue];
     return all.some((one) => {
       if (!(one instanceof TemplateText))
@@ -252,8 +252,14 @@ const affix =
     });
   };
 
-function span(self: TemplateText, from: TemplateValue | undefined, to: TemplateValue | undefined): string {
+function span(
+  self: TemplateText,
+  from: TemplateValue | undefined,
+  to: TemplateValue | undefined,
+  work: RenderWork,
+): string {
   if (from === undefined) return self.text;
+  work.spend(self.text.length);
   const end = to == null ? undefined : whole(to);
   return [...self.text].slice(from === null ? 0 : whole(from), end).join('');
 }
@@ -264,11 +270,13 @@ const found =
   (self, [part, from, to], _, work) => {
     if (!(part instanceof TemplateText)) throw new Error('must be str');
     work.spend(self.text.length);
-    const within = span(self, from, to);
+    const within = span(self, from, to, work);
     const at = last ? within.lastIndexOf(part.text) : within.indexOf(part.text);
     if (at < 0 && needed) throw new Error('substring not found');
     const begin = from == null ? 0 : whole(from);
-    return at < 0 ? -1 : lengthOf(within.slice(0, at)) + (begin < 0 ? Math.max(0, lengthOf(self.text) + begin) : begin);
+    return at < 0
+      ? -1
+      : new TemplateText(within.slice(0, at)).count(work) + (begin < 0 ? Math.max(0, self.count(work) + begin) : begin);
   };
 
 const parted =
@@ -370,7 +378,7 @@ const TEXT = new Map<string, Method<TemplateText>>([
     (self, [part], _, work) => {
       if (!(part instanceof TemplateText)) throw new Error('must be str');
       work.spend(self.text.length);
-      return part.text === '' ? lengthOf(self.text) + 1 : self.text.split(part.text).length - 1;
+      return part.text === '' ? self.count(work) + 1 : self.text.split(part.text).length - 1;
     },
   ],
   ['partition', parted(false)],

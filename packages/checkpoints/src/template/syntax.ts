@@ -32,17 +32,28 @@ export function parseTemplate(source: string): TemplateNode {
   return program;
 }
 
-const RAW = /\{%([-+]?)\s*raw\s*(-?)%\}([\s\S]*?)\{%([-+]?)\s*endraw\s*([-+]?)%\}/g;
+const RAW = /\{%([-+]?)\s*raw\s*(-?)%\}/g,
+  END_RAW = /\{%([-+]?)\s*endraw\s*([-+]?)%\}/g;
 
 /** Rewrites the text between `raw` and `endraw` as a string expression. */
 function withoutRaw(source: string): string {
-  return source.replace(RAW, (_, before: string, after: string, text: string, end: string, last: string) => {
+  let [made, done] = ['', 0];
+  for (const { 0: open, 1: before, 2: after, index } of source.matchAll(RAW)) {
+    if (index < done) continue; // within a raw block
+    const from = index + open.length;
+    END_RAW.lastIndex = from;
+    const close = END_RAW.exec(source);
+    if (!close) break; // nor has a later one an end
+    const text = source.slice(from, close.index),
+      [, end, last] = close;
     let inner = after === '-' ? text.trimStart() : text;
     if (end === '-') inner = inner.trimEnd();
     else if (end === '') inner = inner.replace(/(^|\n)[ \t]*$/, '$1');
     const literal = JSON.stringify(inner).replaceAll('{', '\\u007b');
-    return `{%${before} if true %}{{ ${literal} }}{% endif ${last}%}`;
-  });
+    made += `${source.slice(done, index)}{%${before} if true %}{{ ${literal} }}{% endif ${last}%}`;
+    done = close.index + close[0].length;
+  }
+  return made + source.slice(done);
 }
 
 const BRACKETS: Readonly<Record<string, string>> = {
@@ -89,19 +100,27 @@ function asLists(tokens: readonly Token[]): Token[] {
   return made;
 }
 
+/** Returns where each bracket that is closed ends, by its index. */
+function closings(tokens: readonly Token[]): ReadonlyMap<number, number> {
+  const ends = new Map<number, number>(),
+    open: number[] = [];
+  tokens.forEach(({ type }, i) => {
+    if (type in BRACKETS) open.push(i);
+    else if (Object.values(BRACKETS).includes(type)) {
+      const at = open.pop();
+      if (at !== undefined) ends.set(at, i + 1);
+    }
+  });
+  return ends;
+}
+
 /** Rewrites tests as filters, which may have arguments in the library's grammar, and marks where parentheses end. */
 function asFilters(tokens: readonly Token[]): Token[] {
   const made: Token[] = [];
   const word = (i: number, ...words: readonly string[]): boolean =>
     tokens[i]?.type === 'Identifier' && words.includes((tokens[i] as Token).value);
-  const closing = (i: number): number => {
-    let depth = 0;
-    for (let at = i; at < tokens.length; at++) {
-      if ((tokens[at] as Token).type in BRACKETS) depth++;
-      else if (Object.values(BRACKETS).includes((tokens[at] as Token).type) && --depth === 0) return at + 1;
-    }
-    return tokens.length;
-  };
+  const closes = closings(tokens),
+    closing = (i: number): number => closes.get(i) ?? tokens.length;
   /** Returns the index of the end of an operand that begins at `i`. */
   const operand = (i: number): number => {
     let at = (tokens[i] as Token).type in BRACKETS ? closing(i) : i + 1;

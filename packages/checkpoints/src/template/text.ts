@@ -9,6 +9,8 @@ export class TemplateText {
   readonly spans: readonly number[];
   /** Whether `|safe` or `|escape` made it, so that text joined to it is escaped (Python's `Markup`). */
   readonly safe: boolean;
+  /** Null where every character is one unit. */
+  #begins: readonly number[] | null | undefined;
 
   constructor(text: string, spans: readonly number[] = NONE, safe = false) {
     this.text = text;
@@ -29,6 +31,22 @@ export class TemplateText {
     for (let i = firstAfter(this.spans, from); i < this.spans.length && (this.spans[i] as number) < to; i += 2)
       spans.push(Math.max(this.spans[i] as number, from) - from, Math.min(this.spans[i + 1] as number, to) - from);
     return new TemplateText(this.text.slice(from, to), spans.length === 0 ? NONE : spans, this.safe);
+  }
+
+  /** Returns the index at which each character begins, and the end; undefined if every character is one unit. */
+  begins(work: RenderWork): readonly number[] | undefined {
+    if (this.#begins === undefined) {
+      work.spend(this.text.length); // once, however often a loop asks
+      this.#begins = PAIRS.test(this.text)
+        ? [...Array.from(points(this.text), ([start]) => start), this.text.length]
+        : null;
+    }
+    return this.#begins ?? undefined;
+  }
+
+  /** Returns the length in characters, as Python counts them. */
+  count(work: RenderWork): number {
+    return (this.begins(work)?.length ?? this.text.length + 1) - 1;
   }
 
   as(safe: boolean): TemplateText {
@@ -177,19 +195,6 @@ export function* points(text: string): Generator<[number, number]> {
 }
 
 const PAIRS = /[\ud800-\udbff][\udc00-\udfff]/;
-
-/** Returns the length in characters, as Python counts them. */
-export function lengthOf(text: string): number {
-  if (!PAIRS.test(text)) return text.length;
-  let length = 0;
-  for (const _ of points(text)) length++;
-  return length;
-}
-
-/** Returns the index at which each character begins, and the end; undefined if every character is one unit. */
-export function starts(text: string): readonly number[] | undefined {
-  return PAIRS.test(text) ? [...Array.from(points(text), ([start]) => start), text.length] : undefined;
-}
 
 /** Python's order of strings: by code points. */
 export function compareText(a: string, b: string): number {

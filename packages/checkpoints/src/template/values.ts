@@ -1,4 +1,4 @@
-import { compareText, concat, starts, TemplateText, TextBuilder } from './text.ts';
+import { compareText, concat, TemplateText, TextBuilder } from './text.ts';
 import { ITEM, type RenderWork } from './render-limit.ts';
 
 /** A value in a template: Python's values as far as templates meet them. Integers are JavaScript numbers. */
@@ -179,15 +179,15 @@ export function truthy(value: TemplateValue): boolean {
 
 /** Returns the items that a loop iterates over. @throws Error for a value that is not iterable */
 export function iterate(value: TemplateValue, work: RenderWork): readonly TemplateValue[] {
-  const items = itemsOf(value);
+  const items = itemsOf(value, work);
   if (items === undefined) throw new Error(`'${typeName(value)}' object is not iterable`);
   work.spend(ITEM * items.length);
   return items;
 }
 
-function itemsOf(value: TemplateValue): readonly TemplateValue[] | undefined {
+function itemsOf(value: TemplateValue, work: RenderWork): readonly TemplateValue[] | undefined {
   if (value instanceof TemplateText) {
-    const at = starts(value.text);
+    const at = value.begins(work);
     if (at === undefined) return Array.from(value.text, (_, i) => value.slice(i, i + 1).as(false));
     return at.slice(1).map((end, i) => value.slice(at[i], end).as(false));
   }
@@ -202,7 +202,11 @@ function itemsOf(value: TemplateValue): readonly TemplateValue[] | undefined {
 /** Python's `==`. */
 export function equal(a: TemplateValue, b: TemplateValue, work: RenderWork): boolean {
   work.spend(1);
-  if (a instanceof TemplateText && b instanceof TemplateText) return a.text === b.text;
+  if (a instanceof TemplateText && b instanceof TemplateText) {
+    if (a.text.length !== b.text.length) return false;
+    work.spend(a.text.length);
+    return a.text === b.text;
+  }
   const [x, y] = [number(a), number(b)];
   if (x !== undefined || y !== undefined) return x === y;
   if (a === b) return true;
