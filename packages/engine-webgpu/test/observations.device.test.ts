@@ -86,6 +86,26 @@ for (const [name, policy, others, windows] of inTurn(
     }),
   );
 
+gpuTest('a prompt after another one widens windows, and begins sums of query heads anew, as on the host', (gpu) =>
+  both(gpu, fixture('gemma2'), async (host, device) => {
+    const run = async (model: Model): Promise<readonly Float32Array[]> => {
+      const sequence = new Sequence(model),
+        all: Float32Array[] = [],
+        narrow = policyOf('snapkv', { window: 3 }),
+        wide = policyOf('snapkv', { window: 9 });
+      await sequence.prefill(ids(14), { policy: narrow, budget: 12, policies: [byKvHead] });
+      for (const token of [5, 9]) await sequence.step(token);
+      await sequence.prefill(ids(4), { policy: wide, budget: 14, policies: [h2o] });
+      for (const policy of [wide, h2o])
+        for (let l = 0; l < model.config.layers; l++) all.push(...(await slotScores(sequence, policy, l)));
+      sequence.destroy();
+      return all;
+    };
+    const [want, got] = [await run(host), await run(device)];
+    for (const [i, row] of want.entries()) expect(relative(got[i], row), `row ${i}`).toBeLessThan(5e-5);
+  }),
+);
+
 gpuTest(
   'running sums take no dispatch but the join that leaves a query; a window reads values only where slots went since its queries',
   (gpu) =>

@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import { createPrefixStore, decodeTogether, loadModel, Sequence } from '@kv/models';
+import { createPrefixStore, decodeTogether, loadCache, loadModel, saveCache, Sequence } from '@kv/models';
 import { policy as policyOf } from '@kv/policies';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { Model } from '@kv/models';
@@ -24,6 +24,8 @@ const atOnce: Readonly<Record<string, (sequence: Sequence) => unknown>> = {
   ...calls,
   protect: (sequence) => sequence.protect([[0, 4]]),
   decodeUnder: (sequence) => sequence.decodeUnder(policyOf('psaw')),
+  fork: (sequence) => sequence.fork(),
+  saveCache: (sequence) => saveCache(sequence),
 };
 
 it.each(Object.keys(calls).flatMap((first) => Object.keys(atOnce).map((second) => [first, second] as const)))(
@@ -44,6 +46,21 @@ it.each(Object.keys(calls).flatMap((first) => Object.keys(atOnce).map((second) =
     for (const each of [twice, once]) each.destroy();
   },
 );
+
+it('between two parts of a prompt it is copied and saved, and both go on as it does', async () => {
+  const sequence = new Sequence(model);
+  let copy: Sequence | undefined, bytes: Uint8Array | undefined;
+  for await (const fed of sequence.prefillParts(ids.slice(0, 40), { part: 16 }))
+    if (fed === 16) [copy, bytes] = [sequence.fork(), await saveCache(sequence)];
+  const loaded = await loadCache(model, bytes!);
+  for (const each of [copy!, loaded]) {
+    expect(each.progress.promptLength).toBe(16);
+    await each.append(ids.slice(16, 40));
+    expect(await each.logits()).toEqual((await sequence.logits()).slice(-1));
+    each.destroy();
+  }
+  sequence.destroy();
+});
 
 it('one sequence twice in a batch is one sentence', async () => {
   const sequence = new Sequence(model);

@@ -60,16 +60,20 @@ export class DeviceLayer {
     this.sinks = sinks && device.scope.commands.upload(sinks, [sinks.length]);
   }
 
-  /** Starts recording what the plan asks for; what is recorded already goes on. */
+  /** Starts recording what the plan asks for; what is recorded already goes on, but for sums of fewer rows than asked for. */
   observe({ window, accumulated, block }: Pick<ObservationPlan, 'window' | 'accumulated' | 'block'>): void {
     const { queryHeads: H, kvHeads: G, headDim } = this.heads;
-    if (window > 0) {
+    if (window > (this.ring?.window ?? 0)) {
       const rows = this.#readers.length > 0 ? this.#readers.map((reader) => reader.rows) : [range(0, H)];
-      this.ring ??= new DeviceRing(window, rows, this.heads, this.#device);
+      this.ring = this.ring?.widen(window) ?? new DeviceRing(window, rows, this.heads, this.#device);
     }
     if (this.cache.rebased) this.ring?.markRotations();
-    if (accumulated)
-      this.accumulated ??= new DeviceSlotRows(accumulated === 'kv' ? G : H, 0, 'statistics', this.#device);
+    const sums = accumulated === 'kv' ? G : H;
+    if (accumulated && (this.accumulated?.rows ?? 0) < sums) {
+      this.accumulated?.destroy();
+      this.accumulated = new DeviceSlotRows(sums, 0, 'statistics', this.#device);
+      if (this.waiting) this.waiting.at = undefined;
+    }
     // the next query over the same slots may be another layer's
     if (this.accumulated && this.#readers.length === 0 && addsTo(this.accumulated.rows, H, G, headDim))
       this.waiting ??= { past: this.#past(), at: undefined };

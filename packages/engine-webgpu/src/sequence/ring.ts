@@ -306,6 +306,30 @@ export class DeviceRing {
     return copy;
   }
 
+  /** Returns a ring for more queries, which takes those that this one holds. */
+  widen(window: number): DeviceRing {
+    const rows = this.#readers.map((own) => own.rows),
+      wider = new DeviceRing(window, rows, { kvHeads: this.#kvHeads, headDim: this.#dim }, this.#device),
+      H = this.#heads,
+      held = this.#count,
+      first = (this.#seen - held) % this.window;
+    wider.#grow(held);
+    for (const [i, { q }] of this.#readers.entries()) {
+      const own = wider.#readers[i];
+      if (held > 0) encodeSlots(this.#device.scope.commands, q, own.q, held, first);
+      wider.#see(own, held);
+      own.answered = held;
+    }
+    const rotations = this.#rotations && wider.markRotations();
+    for (let i = 0; i < held; i++) {
+      const slot = (first + i) % this.window;
+      wider.#positions[i] = this.#positions[slot];
+      rotations?.set(this.#rotations!.subarray(slot * H, (slot + 1) * H), i * H); // made where these are
+    }
+    this.destroy();
+    return wider;
+  }
+
   destroy(): void {
     const {
       scope: { commands },

@@ -61,16 +61,20 @@ export class LayerMemory {
     for (const index of this.#indexes.values()) index.clear();
   }
 
-  /** Starts recording what the plan asks for; what is recorded already goes on. */
+  /** Starts recording what the plan asks for; what is recorded already goes on, but for sums of fewer rows than asked for. */
   observe(
     { window, accumulated, block }: Pick<ObservationPlan, 'window' | 'accumulated' | 'block'>,
     { queryHeads: H, kvHeads: G, headDim: d }: Heads,
     ledger: Ledger,
   ): void {
-    if (window > 0 && !this.ring) this.ring = new QueryRing(window, H, d, ledger, this.#store);
+    if (window > (this.ring?.window ?? 0))
+      this.ring = this.ring?.widen(window) ?? new QueryRing(window, H, d, ledger, this.#store);
     if (this.cache.rotations) this.ring?.markRotations();
-    if (accumulated && !this.accumulated)
-      this.accumulated = new SlotRows(accumulated === 'kv' ? G : H, 0, 'statistics', ledger);
+    const rows = accumulated === 'kv' ? G : H;
+    if (accumulated && (this.accumulated?.rows ?? 0) < rows) {
+      this.accumulated?.destroy();
+      this.accumulated = new SlotRows(rows, 0, 'statistics', ledger);
+    }
     if (block && !this.block) this.block = new SlotRows(H, 0, 'statistics', ledger);
   }
 

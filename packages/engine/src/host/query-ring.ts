@@ -211,6 +211,20 @@ export class QueryRing {
     return copy;
   }
 
+  /** Returns a ring for more queries, which takes those that this one holds. */
+  widen(window: number): QueryRing {
+    const H = this.#heads,
+      wider = new QueryRing(window, H, this.#dim, this.#ledger, this.#store),
+      { queries, positions, count } = this.last(this.window),
+      rotations = this.#rotations && new Uint32Array(count * H);
+    if (rotations)
+      for (const [slot, some, i] of this.#stretches(this.#seen - count, count))
+        rotations.set(this.#rotations!.subarray(slot * H, (slot + some) * H), i * H);
+    wider.#take({ seen: count, queries, positions, rotations }, count);
+    this.destroy();
+    return wider;
+  }
+
   /** Grows the capacity to `count` queries, at most w. Until the ring is full, token t lies at t. */
   #grow(count: number): void {
     const before = this.#positions.length;

@@ -37,10 +37,12 @@ export interface SequenceCaches {
   readonly context: SequenceContext;
   /** The slots of all layers, counted on the host. */
   readonly slots: SlotCounts;
-  /** Its layers, which states of pieces each has, and its running sums of attention once they are kept. */
+  /** Its layers: which states of pieces each has, and what is recorded for events. */
   readonly layers: readonly {
     readonly states: { has(id: string): boolean };
-    readonly accumulated?: object | undefined;
+    readonly ring?: { readonly window: number } | undefined;
+    readonly accumulated?: { readonly rows: number } | undefined;
+    readonly block?: object | undefined;
   }[];
   /** Starts recording what these signals read; what is recorded already goes on. */
   observe(signals: readonly AnySignal[]): void;

@@ -1,6 +1,8 @@
 import { KvError } from '@kv/core';
-import { isInputSignal, signalKey } from '@kv/core/engine';
+import { isInputSignal, signalKey, slotState } from '@kv/core/engine';
 import type { AnySignal, InputSignal, WindowStatistic } from '@kv/core';
+import { joinedHeads } from '../decoder/keeps.ts';
+import type { SequenceCaches } from './caches.ts';
 import type { SumRows } from './snapshot.ts';
 import { weighs } from '../attention/window-statistic.ts';
 
@@ -54,6 +56,24 @@ export const observationPlan = (needs: readonly AnySignal[]): ObservationPlan =>
 
 /** Returns the rows that a signal of running sums reads. */
 export const sumRows = ({ args }: AnySignal): SumRows => (args?.rows === 'kv' ? 'kv' : 'query');
+
+/** Whether every layer records what these signals read. */
+export function isRecorded(signals: readonly AnySignal[], { layers, context: { model } }: SequenceCaches): boolean {
+  const { window, accumulated, block, inputs } = observationPlan(signals),
+    heads = joinedHeads(model.config);
+  return layers.every(
+    ({ ring, accumulated: sums, block: newest, states }, l) =>
+      (ring?.window ?? 0) >= window &&
+      (!accumulated || (sums?.rows ?? 0) >= heads[l][accumulated === 'kv' ? 'kvHeads' : 'queryHeads']) &&
+      (!block || newest !== undefined) &&
+      inputs.every((input) => states.has(slotState(input).id)),
+  );
+}
+
+/** @throws KvError for a signal of which some layer did not record what it reads */
+export function expectRecorded(signals: readonly AnySignal[], caches: SequenceCaches): void {
+  for (const signal of signals) if (!isRecorded([signal], caches)) throw notRemembered(signal);
+}
 
 /** Returns the error for a signal that an event needs and that was not recorded. */
 export const notRemembered = (signal: AnySignal, saved = ''): KvError =>

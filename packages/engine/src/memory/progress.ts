@@ -69,7 +69,9 @@ export class TokenProgress {
 
   /** Returns what a snapshot holds of it. */
   snapshot(): ProgressSnapshot {
-    const { promptLength, rotaryLength, decoded, mostSlots, shift } = this;
+    const { rotaryLength, decoded, mostSlots, shift } = this,
+      // between two parts of a prompt what was fed is the prompt
+      promptLength = Math.min(this.promptLength, this.length);
     return { ids: [...this.text.ids], promptLength, rotaryLength, decoded, mostSlots, shift };
   }
 

@@ -16,10 +16,14 @@ import type { SavedManifest, SavedLayer, SavedState } from './manifest.ts';
  * Encodes a sequence as a safetensors file: cache, token ids, and what later events read of the past. The loaded
  * sequence continues exactly as this one would. A sequence on a device takes one read, and one more for logits that
  * were not read yet.
- * @throws KvError if nothing has been fed yet.
+ * @throws KvError if nothing has been fed yet, or while another call changes the sequence.
  */
 export async function saveCache(sequence: Sequence): Promise<Uint8Array> {
   expectSequence('saveCache', sequence);
+  return sequence.alone('saveCache', () => save(sequence));
+}
+
+async function save(sequence: Sequence): Promise<Uint8Array> {
   const {
       memory,
       active,

@@ -1,6 +1,6 @@
 import { id, KvError } from '@kv/core';
 import { allowanceOf, compile, expectBudget, isShare, planBudgets, raisedNote, withProtected } from '@kv/core/engine';
-import type { Budget, BudgetPlan, Policy, PositionSpan } from '@kv/core';
+import type { AnySignal, Budget, BudgetPlan, Policy, PositionSpan } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import {
   activePolicyOf,
@@ -18,7 +18,7 @@ import { expectLevelsFit, movesTogether } from '../cache/slot-sizes.ts';
 import { sizesAt } from '../memory/budget-sizes.ts';
 import { expectViewsFit } from '../memory/expect-views.ts';
 import type { Memory } from '../memory/memory.ts';
-import { observationPlan } from '../memory/observation-plan.ts';
+import { expectRecorded, observationPlan } from '../memory/observation-plan.ts';
 import type { SequenceStats } from './stats.ts';
 
 /** Runs a sequence's events under its policy and budgets. */
@@ -101,7 +101,8 @@ export class PolicySchedule {
   /**
    * Sets the policy that tokens are generated under from now on.
    *
-   * @throws KvError for a policy that evicts without a budget, or that does not go on moving kept slots together.
+   * @throws KvError for a policy that evicts without a budget, that reads what was not recorded, or that does not go on
+   * moving kept slots together.
    */
   decoding(policy: Policy, budget: Budget | undefined): ActivePolicy {
     const next = this.compiled(policy),
@@ -112,6 +113,7 @@ export class PolicySchedule {
         'decodePolicy',
         `'${this.active.policy.label}' moves kept slots together, expected a policy that goes on doing so, got '${next.label}'`,
       );
+    expectRecorded([...(next.evicts ? next.needs : []), ...readByHooks(next)], this.#memory.caches);
     return decodingBy(
       this.follow(next, allowance && { ...allowance, ...(isShare(budget) && { follows: true }) }),
       this.active,
@@ -166,12 +168,14 @@ export class PolicySchedule {
   }
 }
 
+/** Returns what views and step hooks read. */
+export const readByHooks = ({ hooks }: CompiledPolicy): readonly AnySignal[] =>
+  [...hooks('view'), ...hooks('step')].flatMap(({ needs }) => needs);
+
 /** Returns whether only events read what is recorded under a policy. @param observed whether an observer is set */
 export function onlyEventsRead(policy: CompiledPolicy, observed: boolean): boolean {
   if (observed && policy.hooks('view').length > 0) return false;
-  const { window, accumulated, block, inputs } = observationPlan(
-    [...policy.hooks('view'), ...policy.hooks('step')].flatMap((hook) => hook.needs),
-  );
+  const { window, accumulated, block, inputs } = observationPlan(readByHooks(policy));
   return window === 0 && !accumulated && !block && inputs.length === 0;
 }
 

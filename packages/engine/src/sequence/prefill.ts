@@ -1,5 +1,5 @@
 import { attentionLast, KvError } from '@kv/core';
-import { settleOwn, union } from '@kv/core/engine';
+import { isInputSignal, settleOwn, union } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
 import { slotModel } from '../decoder/keeps.ts';
 import { expectIds } from '../expect-given.ts';
@@ -8,16 +8,16 @@ import { evicts } from '../memory/active-policy.ts';
 import type { FeedOptions, Output } from '../memory/feed.ts';
 import type { Memory } from '../memory/memory.ts';
 import type { Observer } from '../memory/observer.ts';
-import { expectRoom } from '../memory/make-room.ts';
+import { expectRoom, expectRoomUnmoved } from '../memory/make-room.ts';
 import { expectFed } from '../memory/providers.ts';
 import type { Model } from '../memory/runtime.ts';
-import { observationPlan } from '../memory/observation-plan.ts';
+import { expectRecorded, isRecorded, observationPlan } from '../memory/observation-plan.ts';
 import { PREFILL_PARTS } from '../options.ts';
 import type { PrefillPartsOptions } from '../options.ts';
 import { policyOf } from '../policy-text.ts';
 import { yieldToEvents } from '../yield-to-events.ts';
 import type { Outputs } from './outputs.ts';
-import { onlyEventsRead, waits, type PolicySchedule } from './policy-schedule.ts';
+import { onlyEventsRead, readByHooks, waits, type PolicySchedule } from './policy-schedule.ts';
 import type { SequenceStats } from './stats.ts';
 
 /** The parts of a sequence that a prompt is fed to. */
@@ -43,7 +43,7 @@ export async function* prefill(
   options: PrefillPartsOptions,
   gather: boolean,
 ): AsyncGenerator<number, void> {
-  const { model, memory, schedule, outputs, stats, observer } = sequence,
+  const { model, memory, schedule, observer } = sequence,
     { progress } = memory;
   const { budget, block, part, rows, forget, signal, ...texts } = settleOwn('prefill', PREFILL_PARTS, options),
     policy = texts.policy === undefined ? undefined : await policyOf(texts.policy),
@@ -69,34 +69,41 @@ export async function* prefill(
   // slots that left before, or in a block, make room for what is fed
   if (acts && (late || size >= ids.length) && memory.slots.longest === progress.length)
     expectFed(memory.caches.context, compiled, ids);
-  progress.setPrompt(ids.length);
-  sequence.rollback();
-  schedule.active = active;
-  if (progress.length > 0 && observationPlan(needs).accumulated && memory.caches.layers.some((l) => !l.accumulated))
+  if (active.attends) expectRoomUnmoved(memory.caches, ids.length, 'prompt', active.attends.label);
+  const start = progress.length,
+    read = readByHooks(compiled),
+    sums = needs.filter((signal) => observationPlan([signal]).accumulated);
+  // what slots have of the layer's input is recorded from the first token on, or never
+  if (start > 0) expectRecorded([...(acts ? needs : []), ...read].filter(isInputSignal), memory.caches);
+  if (start > 0 && !isRecorded(sums, memory.caches))
     schedule.note(
-      `'${compiled.methodName}' sums attention from token ${progress.length} on: what the tokens before it looked at was not remembered`,
+      `'${compiled.methodName}' sums attention from token ${start} on: what the tokens before it looked at was not remembered`,
     );
-  const hooks = [...compiled.hooks('view'), ...compiled.hooks('step')];
+  sequence.rollback();
   memory.caches.observe(
     union(
       needs, // without a budget too: the policy may evict later
       observer ? [attentionLast] : [],
-      ...hooks.map((h) => h.needs),
+      read,
       ...policies.flatMap((p) => p.atoms.map((atom) => atom.needs)),
     ),
   );
   if (acts && late && size < ids.length)
-    stats.notes.push(
+    schedule.note(
       `${label} looks at the whole ${reach === 'model' ? 'model' : 'prompt'}: it evicts once, after prefill, and the peak is the whole prompt in every layer`,
     );
   const most = observationPlan(acts ? needs : []).block ? size : (part ?? size);
-  outputs.replace();
+  const before = { active: schedule.active, promptLength: progress.promptLength };
+  progress.setPrompt(ids.length);
+  schedule.active = active;
   let fed = 0;
   try {
     for await (fed of feedBlocks(sequence, ids, size, { part: most, rows, signal, acts, late, forget, gather }))
       yield fed;
   } finally {
-    if (fed < ids.length) progress.setPrompt(0); // what was fed is the prompt now
+    if (progress.length === start)
+      [schedule.active, progress.promptLength] = [before.active, before.promptLength]; // refused
+    else if (fed < ids.length) progress.setPrompt(0); // what was fed is the prompt now
   }
 }
 
@@ -134,15 +141,16 @@ async function* feedBlocks(
       whole = part.length === end - size * Math.floor(from / size),
       after = ids.length - to,
       eventFollows = acts && to === end && (late ? after === 0 : !whole);
-    if (!gather) outputs.replace();
-    outputs.append(
-      await feed(sequence, part, Math.max(0, rows - after), {
-        evict: acts && !late && whole,
-        eventFollows,
-        freeObservations: forget && after === 0 && onlyEventsRead(schedule.active.policy, observer !== undefined),
-        signal,
-      }),
-    );
+    if (!gather && from > 0) outputs.replace();
+    const output = await feed(sequence, part, Math.max(0, rows - after), {
+      evict: acts && !late && whole,
+      eventFollows,
+      freeObservations: forget && after === 0 && onlyEventsRead(schedule.active.policy, observer !== undefined),
+      signal,
+    });
+    // the logits that were there stay until it is certain that the prompt is fed
+    if (from === 0) outputs.replace();
+    outputs.append(output);
     if (to === end) stats.counts.blocks++;
     if (eventFollows) await schedule.event(signal);
     memory.ledger.sample('prefill', part.length);

@@ -88,7 +88,7 @@ export class Sequence {
    * the middle of one
    */
   prefill(ids: readonly number[], options: PrefillOptions = {}): Promise<void> {
-    return this.#alone('prefill', async () => {
+    return this.alone('prefill', async () => {
       for await (const _ of prefill(this.#parts, ids, options, true));
     });
   }
@@ -101,7 +101,7 @@ export class Sequence {
     const parts = prefill(this.#parts, ids, options, false);
     try {
       for (;;) {
-        const { done, value } = await this.#alone('prefillParts', () => parts.next());
+        const { done, value } = await this.alone('prefillParts', () => parts.next());
         if (done) return;
         yield value;
       }
@@ -112,7 +112,7 @@ export class Sequence {
 
   /** Feeds more tokens over the current cache, without an event: for example a question about a compacted document. */
   append(ids: readonly number[], options: OptionValues<typeof APPEND> = {}): Promise<void> {
-    return this.#alone('append', async () => {
+    return this.alone('append', async () => {
       const { rows } = settleOwn('append', APPEND, options),
         { caches, progress, ledger } = this.memory,
         started = performance.now();
@@ -121,8 +121,13 @@ export class Sequence {
       if (ids.length === 0) return;
       expectRoom(caches, ids.length, 'prompt');
       this.#speculation?.rollback();
+      const { length, promptLength } = progress;
       progress.setPrompt(ids.length);
-      this.#outputs.replace(await feed(this.#parts, ids, rows));
+      try {
+        this.#outputs.replace(await feed(this.#parts, ids, rows));
+      } finally {
+        if (progress.length === length) progress.promptLength = promptLength; // refused
+      }
       ledger.sample('prefill', ids.length);
       this.stats.times.prefill += performance.now() - started;
     });
@@ -135,7 +140,7 @@ export class Sequence {
    * slots exceed the budget
    */
   evict(policy: Policy | string, budget: Budget): Promise<void> {
-    return this.#alone('evict', async () => {
+    return this.alone('evict', async () => {
       const read = await policyOf(policy),
         compiled = this.#schedule.compiled(read),
         before = this.active;
@@ -177,7 +182,8 @@ export class Sequence {
    * Generates tokens under this policy from now on: its views, step hooks and events. A budget that is a share is of
    * all tokens so far, measured again at every event.
    *
-   * @throws KvError for a policy that evicts without a budget, or that does not go on moving kept slots together
+   * @throws KvError for a policy that evicts without a budget, that reads what was not recorded, or that does not go on
+   * moving kept slots together
    */
   decodeUnder(policy: Policy, budget?: Budget): void {
     this.#expectAlone('decodeUnder');
@@ -192,7 +198,7 @@ export class Sequence {
    * @param batch membership in a batch of sequences fed at the same time, see `stepTogether`
    */
   step(token: number, every?: number, batch?: BatchMembership): Promise<void> {
-    return this.#alone('step', () => this.#step(token, every, batch));
+    return this.alone('step', () => this.#step(token, every, batch));
   }
 
   async #step(token: number, every: number | undefined, batch: BatchMembership | undefined): Promise<void> {
@@ -226,10 +232,11 @@ export class Sequence {
    * Returns an independent copy over the same weights.
    *
    * @param length copies only the first `length` tokens: feed it before reading its logits. @defaultValue all
-   * @throws KvError for a length below `memory.slots.cuttableFrom`, or, where layers carry states, at which no snapshot
-   * of them was kept, see `snapshots`
+   * @throws KvError while another call changes it; for a length below `memory.slots.cuttableFrom`, or, where layers carry
+   * states, at which no snapshot of them was kept, see `snapshots`
    */
   fork(length?: number): Sequence {
+    this.#expectAlone('fork');
     const { memory, active, progress } = this;
     memory.expectUsable();
     if (length === undefined) {
@@ -273,7 +280,13 @@ export class Sequence {
     // what is drawn on a device does not depend on whether its logits were read
     if (row !== undefined && (newest === undefined || !draw || draw.temperature === 0))
       return draw ? draw.pick(row) : greedy(row);
-    if (newest === undefined) throw new KvError('next', 'has no tokens yet: call prefill first');
+    if (newest === undefined)
+      throw new KvError(
+        'next',
+        this.progress.length > 0
+          ? 'expected logits of the last token fed, got none: feed a token first'
+          : 'has no tokens yet: call prefill first',
+      );
     const { speculation } = this.memory.caches;
     if (!speculation || !this.#speculation || !isOnDevice(newest)) return newest.next(draw);
     const untilEvent =
@@ -307,8 +320,8 @@ export class Sequence {
     this.memory.destroy();
   }
 
-  /** Runs a call that changes the sequence. @throws KvError while another one runs */
-  async #alone<T>(what: string, change: () => Promise<T>): Promise<T> {
+  /** Runs a call of this name, during which no other may change the sequence. @throws KvError while another one runs */
+  async alone<T>(what: string, change: () => Promise<T>): Promise<T> {
     this.#expectAlone(what);
     this.#changing = what;
     try {
