@@ -47,3 +47,24 @@ test('a number is let through where its bounds let it through, exclusive ones at
     { numRuns: 1000 },
   );
 });
+
+/** Bounds of 16 digits and more, as schemas give whole numbers that JavaScript counts. */
+const far = fc
+  .double({ min: 1e15, max: 1e300, noDefaultInfinity: true, noNaN: true })
+  .map((x) => (x < Number.MAX_SAFE_INTEGER ? Number.MAX_SAFE_INTEGER : x));
+test('a bound beyond every number of 15 digits lets them all through, and one that none reaches is told', () => {
+  fc.assert(
+    fc.property(range, near, fc.boolean(), far, fc.boolean(), (range, free, whole, x, above) => {
+      const { least, most, leastOut, mostOut } = range,
+        near = above
+          ? { ...(least !== undefined && { least }), leastOut }
+          : { ...(most !== undefined && { most }), mostOut },
+        texts = [near, above ? { ...near, most: x, mostOut } : { ...near, least: -x, leastOut }].map(
+          (one) => new RegExp(`^(?:${expression(numbersWithin(one, whole) as Node)})$`),
+        );
+      for (const value of [free, 0, 999999999999999, -999999999999999, 123456789])
+        expect(texts[1]!.test(String(value))).toBe(texts[0]!.test(String(value)));
+      expect(numbersWithin(above ? { least: x } : { most: -x }, whole)).toBeUndefined();
+    }),
+  );
+});

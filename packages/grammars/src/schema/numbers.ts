@@ -11,6 +11,8 @@ export interface NumberRange {
 
 /** Digits that a double tells apart: a number within bounds has at most these, so that none is rounded over a bound. */
 const precision = 15;
+/** The least number of more digits. */
+const FAR = 10 ** precision;
 
 /** A bound of numbers that are not negative: its digits before and after the point. */
 interface Bound {
@@ -24,7 +26,13 @@ interface Bound {
  * Returns decimal numbers, or whole ones, of a range, without an exponent.
  * @returns undefined for a bound with more digits than can be told apart
  */
-export function numbersWithin({ least, most, leastOut, mostOut }: NumberRange, whole: boolean): Node | undefined {
+export function numbersWithin(range: NumberRange, whole: boolean): Node | undefined {
+  // numbers within bounds have at most 15 digits, so that one of 16, as every integer of Zod has, excludes none
+  const within = (value: number | undefined): number | undefined =>
+      value !== undefined && value < FAR ? value : undefined,
+    { leastOut, mostOut } = range,
+    most = within(range.most),
+    least = range.least === undefined || within(-range.least) === undefined ? undefined : range.least;
   const low = least === undefined ? undefined : bound(Math.abs(least), leastOut === true),
     high = most === undefined ? undefined : bound(Math.abs(most), mostOut === true);
   if (low === null || high === null) return undefined;
