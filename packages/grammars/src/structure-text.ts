@@ -1,6 +1,7 @@
 import type { AnswerStructure } from '@kv/checkpoints';
 import { KvError } from '@kv/core';
 import { JsonText } from './schema/json-text.ts';
+import { checkSize } from './schema/limits.ts';
 import { chars, choice, empty, others, repeat, sequence, text, type Node, type Range } from './schema/node.ts';
 import { grammarText, SchemaReader } from './schema/schema.ts';
 
@@ -75,6 +76,7 @@ function grammarOf(structure: AnswerStructure): AnswerStructure {
         return repeat(chars(...ranges), Number(count), Number(count));
       }
       case 'json_schema': {
+        checkSize(part.json_schema);
         const reader = new SchemaReader(part.json_schema, json, schemas++ * APART);
         return sequence(json.space, reader.node(part.json_schema, 'schema'));
       }

@@ -6,6 +6,22 @@ const nested = (depth: number): object =>
   depth === 0 ? { type: 'null' } : { type: 'array', items: nested(depth - 1) };
 const loop: Record<string, unknown> = { type: 'object' };
 loop.properties = { again: loop };
+/** Schemas that lead to each other, the last to null. */
+const chain = (count: number, link: (next: object) => object): object => ({
+  $defs: Object.fromEntries(
+    Array.from({ length: count }, (_, i) => [
+      `a${i}`,
+      i === count - 1 ? { type: 'null' } : link({ $ref: `#/$defs/a${i + 1}` }),
+    ]),
+  ),
+  $ref: '#/$defs/a0',
+});
+const tagged = (count: number): object[] =>
+  Array.from({ length: count }, (_, i) => ({
+    type: 'object',
+    required: ['t'],
+    properties: { t: { const: i } },
+  }));
 const refused = (schema: unknown): string => {
   try {
     schemaGrammar(schema);
@@ -75,6 +91,22 @@ describe('a schema that cannot be followed is refused in one sentence that names
     [
       '200 optional properties',
       { properties: Object.fromEntries(Array.from({ length: 200 }, (_, i) => [`p${i}`, {}])) },
+      'too long',
+    ],
+    ['a oneOf of 15,000 values', { oneOf: Array.from({ length: 15_000 }, (_, i) => ({ const: i })) }, 'taken'],
+    [
+      'a oneOf of 15,000 values, two of them alike',
+      { oneOf: Array.from({ length: 15_000 }, (_, i) => ({ const: i % 14_999 })) },
+      'a value may fit both of its schemas 0 and 14999',
+    ],
+    ['a oneOf of 300 objects', { oneOf: tagged(300) }, 'taken'],
+    ['a oneOf of 600 objects', { oneOf: tagged(600) }, 'must have at most 512 schemas that are more than lists'],
+    ['a chain of references', chain(2000, (next) => next), 'at most 256 schemas within each other'],
+    ['a chain of choices', chain(2000, (next) => ({ anyOf: [next] })), 'at most 256 schemas within each other'],
+    ['a chain of objects', chain(2000, (next) => ({ properties: { a: next } })), 'at most 256 schemas'],
+    [
+      'choices of choices with a type',
+      { ...chain(6, (next) => ({ anyOf: Array.from({ length: 40 }, () => next) })), type: 'null' },
       'too long',
     ],
     ['empty repetitions', { type: 'string', pattern: '^(a*)*$' }, 'repeats without an end what may be empty'],

@@ -14,6 +14,11 @@ const TYPES = ['object', 'array', 'string', 'number', 'boolean', 'null'] as cons
 /** Most characters that a length may count: each is a state of its own. */
 const longest = 256;
 
+/** Most schemas within each other, references followed. */
+const DEEPEST = 256;
+/** Most schemas of a `oneOf` that are compared in pairs: those that are no lists of values. */
+const MOST_COMPARED = 512;
+
 /** Keywords of a type that grammars follow. */
 const KEYWORDS: Readonly<Record<string, readonly string[]>> = {
   object: ['properties', 'required', 'additionalProperties'],
@@ -93,6 +98,16 @@ export class SchemaReader {
 
   /** Returns the values of a schema. @param at its place, for errors */
   node(schema: unknown, at: string): Node {
+    if (this.#depth === DEEPEST)
+      refuse('schema', `expected at most ${DEEPEST} schemas within each other, references followed, got more`);
+    this.#depth++;
+    const node = this.#node(schema, at);
+    this.#depth--; // a reader that refused is not used again
+    return node;
+  }
+  #depth = 0;
+
+  #node(schema: unknown, at: string): Node {
     if (schema === true) return this.#json.value;
     if (schema === false) return never;
     const fields = objectOf(schema, at);
@@ -145,14 +160,10 @@ export class SchemaReader {
       }
     if (keyword === '$ref') return this.#reference(fields.$ref, at);
     if (keyword === 'oneOf')
-      for (const [i, [a]] of options.entries())
-        for (const [j, [b]] of options.entries())
-          if (i < j && !this.#apart(a, b, at))
-            refuse(
-              `${at}.oneOf`,
-              `a value may fit both of its schemas ${i} and ${j}, which cannot be ruled out`,
-              'use anyOf',
-            );
+      this.#expectApart(
+        options.map(([option]) => this.#traits(option, at)),
+        `${at}.oneOf`,
+      );
     return choice(...options.map(([option, name]) => this.node(option, `${at}.${name}`)));
   }
 
@@ -353,6 +364,17 @@ export class SchemaReader {
 
   /** Returns the types that values of a schema may have, undefined for any. References are followed a few times. */
   #possible(schema: unknown, at: string, depth = 8): ReadonlySet<JsonType> | undefined {
+    const found = this.#typesKnown[depth],
+      known = found?.get(schema);
+    if (known !== undefined || found?.has(schema)) return known;
+    const types = this.#possibleTypes(schema, at, depth);
+    (this.#typesKnown[depth] ??= new Map()).set(schema, types);
+    return types;
+  }
+  /** What is known of a schema by the depth that is left. */
+  readonly #typesKnown: Map<unknown, ReadonlySet<JsonType> | undefined>[] = [];
+
+  #possibleTypes(schema: unknown, at: string, depth: number): ReadonlySet<JsonType> | undefined {
     const fields = this.#followed(schema, at, depth);
     if (!fields) return undefined;
     const values = this.#values(fields, at);
@@ -375,37 +397,84 @@ export class SchemaReader {
     return schema as Schema;
   }
 
-  /** Whether no value fits both schemas: by their types, their values, or the value of a property that both require. */
-  #apart(a: unknown, b: unknown, at: string): boolean {
-    const [x, y] = [this.#possible(a, at), this.#possible(b, at)];
-    if (x && y && ![...x].some((type) => y.has(type))) return true;
-    const [one, other] = [this.#followed(a, at), this.#followed(b, at)];
-    if (!one || !other) return false;
-    const differ = (s: unknown, t: unknown): boolean => {
-      const [f, g] = [this.#followed(s, at), this.#followed(t, at)],
-        [v, w] = [f && this.#values(f, at), g && this.#values(g, at)];
-      if (!v || !w) return false;
-      const texts = new Set(v.map((value) => JSON.stringify(value)));
-      return (
-        v.every((value) => typeof value !== 'object' || value === null) &&
-        !w.some((value) => JSON.stringify(value) !== undefined && texts.has(JSON.stringify(value)))
+  /** Refuses schemas of which a value may fit two. */
+  #expectApart(all: readonly Traits[], at: string): void {
+    const refusal = (i: number, j: number): never =>
+      refuse(
+        at,
+        `a value may fit both of its schemas ${Math.min(i, j)} and ${Math.max(i, j)}, which cannot be ruled out`,
+        'use anyOf',
       );
+    // plain values are apart where their texts are
+    const owners = new Map<string, number>(),
+      compared = [...all.keys()].filter((i) => !all[i]?.texts || all[i].brackets);
+    for (const [i, { texts, brackets }] of all.entries())
+      if (texts && !brackets)
+        for (const text of texts) {
+          const other = owners.get(text);
+          if (other !== undefined) refusal(other, i);
+          owners.set(text, i);
+        }
+    if (compared.length > MOST_COMPARED)
+      refuse(
+        at,
+        `must have at most ${MOST_COMPARED} schemas that are more than lists of values, got ${compared.length}`,
+        'use anyOf',
+      );
+    for (const i of compared)
+      for (const [j, other] of all.entries()) if (i !== j && !apart(all[i] as Traits, other)) refusal(i, j);
+  }
+
+  /** Returns that by which values of a schema may differ from those of another. @param tags whether to read its properties */
+  #traits(schema: unknown, at: string, tags = true): Traits {
+    const fields = this.#followed(schema, at),
+      values = fields && this.#values(fields, at),
+      types = this.#possible(schema, at),
+      { properties, required } = fields ?? {},
+      plain = values?.filter((value) => typeof value !== 'object' || value === null);
+    const traits: Traits = {
+      types,
+      texts: plain && new Set(plain.map((value) => JSON.stringify(value))),
+      brackets: values?.length !== plain?.length,
+      tags: new Map(),
     };
-    if (differ(one, other)) return true;
-    const objects = x && y && [...x, ...y].every((type) => type === 'object');
-    if (!objects || !Array.isArray(one.required) || !Array.isArray(other.required)) return false;
-    const [p, q] = [one.properties, other.properties];
-    if (typeof p !== 'object' || typeof q !== 'object' || p === null || q === null) return false;
-    const shared = (one.required as unknown[]).filter((name) => (other.required as unknown[]).includes(name));
-    return shared.some(
-      (name) =>
-        typeof name === 'string' &&
-        Object.hasOwn(p, name) &&
-        Object.hasOwn(q, name) &&
-        differ((p as Schema)[name], (q as Schema)[name]),
-    );
+    const object = tags && types && [...types].every((type) => type === 'object');
+    if (!object || !Array.isArray(required) || typeof properties !== 'object' || properties === null) return traits;
+    const own = required.filter((name) => typeof name === 'string' && Object.hasOwn(properties, name)) as string[];
+    return {
+      ...traits,
+      tags: new Map(own.map((name) => [name, this.#traits((properties as Schema)[name], at, false)])),
+    };
   }
 }
+
+/** That by which values of a schema may differ from those of another. */
+interface Traits {
+  readonly types: ReadonlySet<JsonType> | undefined;
+  /** The texts of its plain values, if it lists values, and whether it lists objects or arrays too. */
+  readonly texts: ReadonlySet<string> | undefined;
+  readonly brackets: boolean;
+  /** Those of the properties that its objects have. */
+  readonly tags: ReadonlyMap<string, Traits>;
+}
+
+/** Whether no value fits both: by their types, their values, or the value of a property that both require. */
+function apart(a: Traits, b: Traits): boolean {
+  if (a.types && b.types && disjoint(a.types, b.types)) return true;
+  if (differ(a, b)) return true;
+  for (const [name, own] of a.tags) {
+    const other = b.tags.get(name);
+    if (other && differ(own, other)) return true;
+  }
+  return false;
+}
+const differ = (a: Traits, b: Traits): boolean =>
+  a.texts !== undefined && b.texts !== undefined && !(a.brackets && b.brackets) && disjoint(a.texts, b.texts);
+const disjoint = <T>(a: ReadonlySet<T>, b: ReadonlySet<T>): boolean => {
+  const [few, many] = a.size < b.size ? [a, b] : [b, a];
+  for (const one of few) if (many.has(one)) return false;
+  return true;
+};
 
 const typeOf = (value: unknown): JsonType =>
   value === null ? 'null' : Array.isArray(value) ? 'array' : (typeof value as JsonType);
