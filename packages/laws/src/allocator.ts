@@ -118,4 +118,4 @@ export const allocator = {
     }),
 } satisfies Claims<AnyAllocator, AllocatorOptions>;
 /** The laws of an allocator that needs no scores. */
-export const allocatorLaws = lawsOf(allocator);
+export const allocatorLaws = lawsOf(allocator, ['slack']);

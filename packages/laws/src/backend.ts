@@ -14,7 +14,7 @@ import type { Layer, Scene } from './scene.ts';
 
 /** Options of `backendLaws`. */
 export interface BackendOptions extends LawOptions {
-  /** The backend under test. @defaultValue the CPU itself */
+  /** The backend under test; `backendLaws` asks for it. @defaultValue the CPU itself, of which the claims hold */
   readonly backend?: Backend | undefined;
 }
 const compare = (
@@ -62,8 +62,17 @@ const kept: Property = (piece, { backend = cpu, ...options } = {}) =>
 
 /** Claims that a piece gives the same on one backend as on the CPU. */
 export const backend = { scores, kept } satisfies Claims<Piece<any, any>, BackendOptions>;
-/** The laws that a scorer, transform or selector gives the same on a backend as on the CPU. */
-export const backendLaws = (
+/**
+ * Returns the laws that a scorer, transform or selector gives the same on a backend as on the CPU.
+ * @throws Error without a backend: the CPU would be compared with itself
+ */
+export function backendLaws(
   piece: Piece<'start' | ScorePhase, any> | Piece<any, any>,
-  options: BackendOptions = {},
-): Suite => suite(backend, piece, options, { scores: piece.to === 'kept', kept: piece.to !== 'kept' });
+  options: BackendOptions & Required<Pick<BackendOptions, 'backend'>>,
+): Suite {
+  if ((options as BackendOptions | undefined)?.backend === undefined)
+    throw new Error(
+      'backendLaws: expected a backend to compare with the CPU, got none: backendLaws(piece, { backend })',
+    );
+  return suite(backend, piece, options, { scores: piece.to === 'kept', kept: piece.to !== 'kept' }, ['backend']);
+}

@@ -140,4 +140,4 @@ export const boundedClaims = {
 } satisfies Claims<OptionSubject, BoundedOptions>;
 
 /** The laws that cost is bounded by slots for any options of a factory. */
-export const boundedLaws = lawsOf<OptionSubject, BoundedOptions>(boundedClaims);
+export const boundedLaws = lawsOf<OptionSubject, BoundedOptions>(boundedClaims, ['times']);

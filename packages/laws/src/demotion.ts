@@ -274,9 +274,15 @@ export interface DemotionOptions extends LawOptions {
 /** Returns the laws that apply to this demotion. */
 export function demotionLaws(piece: Demotion, options: DemotionOptions = {}): Suite {
   const { needs, steps } = compile(after(piece));
-  return suite(demotion, piece, options, {
-    equivariant: needs.length > 0,
-    shares: steps.every(({ kind, shares }) => kind !== 'demotion' || !shares),
-    monotone: options.monotone !== true,
-  });
+  return suite(
+    demotion,
+    piece,
+    options,
+    {
+      equivariant: needs.length > 0,
+      shares: steps.every(({ kind, shares }) => kind !== 'demotion' || !shares),
+      monotone: options.monotone !== true,
+    },
+    ['monotone'],
+  );
 }

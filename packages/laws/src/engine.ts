@@ -263,4 +263,4 @@ function vectors(cache: Cache, name: 'keys' | 'values' | 'tokens'): ReadonlyMap<
 }
 
 /** The laws of an engine that hosts policies, which every adapter must keep. */
-export const engineLaws = lawsOf(engine);
+export const engineLaws = lawsOf(engine, ['turns', 'texts', 'sinks']);

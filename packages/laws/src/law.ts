@@ -32,27 +32,32 @@ export const TOLERANCE = 1e-5;
 export const law =
   <T>(property: fc.IRawProperty<T>, { runs }: LawOptions): Law =>
   () => {
-    const run: fc.RunDetails<T> | Promise<fc.RunDetails<T>> = fc.check(
-      property,
-      runs === undefined ? {} : { numRuns: runs },
-    );
+    const run: fc.RunDetails<T> | Promise<fc.RunDetails<T>> = fc.check(property, {
+      ...seeded(),
+      ...(runs !== undefined && { numRuns: runs }),
+    });
     return run instanceof Promise ? run.then(judge) : judge(run);
   };
 
-function judge<T>({
-  failed,
-  errorInstance,
-  counterexample,
-  seed,
-  counterexamplePath,
-  numShrinks,
-}: fc.RunDetails<T>): void {
+/** Returns the seed that FC_SEED names, where there is an environment: what a law that failed asks for. */
+function seeded(): { readonly seed?: number } {
+  const { process } = globalThis as {
+      readonly process?: { readonly env?: Readonly<Record<string, string | undefined>> };
+    },
+    text = process?.env?.['FC_SEED'];
+  if (text === undefined || text === '') return {};
+  const seed = Number(text);
+  if (!Number.isInteger(seed)) throw new Error(`laws: expected FC_SEED as a whole number, got ${showValue(text)}`);
+  return { seed };
+}
+
+function judge<T>({ failed, errorInstance, counterexample, seed, numShrinks }: fc.RunDetails<T>): void {
   if (!failed) return;
   if (counterexample === null) throw new Error('too few random cases fit this law: none was tried to its end');
   const cause = errorInstance instanceof Error ? errorInstance.message : String(errorInstance);
   const smallest = fc.stringify(counterexample);
   throw new Error(
-    `${cause}\nThe smallest case, after ${numShrinks} steps: ${smallest.length > MOST ? `${smallest.slice(0, MOST)} …` : smallest}\nAgain with FC_SEED=${seed}${counterexamplePath === null ? '' : `, path ${counterexamplePath}`}.`,
+    `${cause}\nThe smallest case, after ${numShrinks} steps: ${smallest.length > MOST ? `${smallest.slice(0, MOST)} …` : smallest}\nAgain with FC_SEED=${seed} in the environment.`,
     { cause: errorInstance },
   );
 }
@@ -67,22 +72,22 @@ export type Claim<Subject, O extends LawOptions = LawOptions> = (
 /** Claims by name. */
 export type Claims<Subject, O extends LawOptions = LawOptions> = Readonly<Record<string, Claim<Subject, O>>>;
 
-/** Options of all suites; each has some of them. */
-const KNOWN =
-  'tolerance runs signals at backend files layers make monotone nested positional ragged reference sinks size slack slots steps texts times turns'.split(
-    ' ',
-  );
+/** Options that every suite has. */
+const COMMON: readonly (keyof LawOptions)[] = ['tolerance', 'runs', 'signals'];
+/** Options of a kind alone. */
+type OwnOptions<O> = readonly Exclude<keyof O & string, keyof LawOptions>[];
 /** @throws Error for options that there are not, and for numbers by which laws would hold without a case */
-function expectLawOptions(options: LawOptions): void {
+function expectLawOptions(options: LawOptions, own: readonly string[]): void {
   if (typeof options !== 'object' || options === null)
     throw new Error(`laws: expected options such as { runs: 20 }, got ${showValue(options)}`);
-  const unknown = Object.keys(options).find((name) => !KNOWN.includes(name)),
+  const known = [...COMMON, ...own],
+    unknown = Object.keys(options).find((name) => !known.includes(name)),
     { runs, tolerance, signals } = options;
-  if (unknown !== undefined) throw new Error(`laws: have no option ${unknown}: there are ${KNOWN.join(', ')}`);
+  if (unknown !== undefined) throw new Error(`laws: have no option ${unknown} here: there are ${known.join(', ')}`);
   if (runs !== undefined && !(Number.isInteger(runs) && runs > 0))
     throw new Error(`laws: expected runs as a positive whole number, got ${showValue(runs)}`);
-  if (tolerance !== undefined && !(tolerance >= 0 && tolerance < Infinity))
-    throw new Error(`laws: expected tolerance as a number of at least 0, got ${showValue(tolerance)}`);
+  if (tolerance !== undefined && !(tolerance >= 0 && tolerance < 1))
+    throw new Error(`laws: expected tolerance as a number from 0 to below 1, got ${showValue(tolerance)}`);
   if (signals !== undefined && typeof signals !== 'function')
     throw new Error(`laws: expected signals as a function, got ${showValue(signals)}`);
 }
@@ -93,6 +98,7 @@ function expectLawOptions(options: LawOptions): void {
  * @param subject what they are claimed of
  * @param options options of the laws
  * @param unless claims that do not apply to this subject
+ * @param own names of options that this kind has in addition to those of all
  * @throws Error for options that there are not, or that are out of range
  */
 export function suite<N extends string, Subject, O extends LawOptions>(
@@ -100,17 +106,18 @@ export function suite<N extends string, Subject, O extends LawOptions>(
   subject: Subject,
   options: O,
   unless: Partial<Record<N, boolean>> = {},
+  own: OwnOptions<O> = [],
 ): Suite {
-  expectLawOptions(options);
+  expectLawOptions(options, own);
   const held = Object.entries<Claim<Subject, O>>(claims).filter(([name]) => !unless[name as N]);
   return Object.fromEntries(held.map(([name, of]) => [name, law(of(subject, options), options)]));
 }
 
-/** Returns the laws of a kind whose claims hold for every subject. */
+/** Returns the laws of a kind whose claims hold for every subject. @param own as of `suite` */
 export const lawsOf =
-  <Subject, O extends LawOptions>(claims: Claims<Subject, O>) =>
+  <Subject, O extends LawOptions>(claims: Claims<Subject, O>, own: OwnOptions<O> = []) =>
   (subject: Subject, options = {} as O): Suite =>
-    suite(claims, subject, options);
+    suite(claims, subject, options, {}, own);
 
 /** Registers every law with a test function: `each(scorerLaws(mine()), test)`. */
 export function each(suite: Suite, test: (name: string, law: Law) => unknown): void {

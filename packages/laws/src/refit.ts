@@ -346,4 +346,4 @@ export const refitting: Claims<AnyRefit, RefitOptions> = {
  * Returns the laws of a hook that refits what a selection keeps to reference queries: nothing changes where all is kept, no
  * error on the queries grows, the same slots stay, twice is once, and the order of slots does not count.
  */
-export const refitLaws: (piece: AnyRefit, options?: RefitOptions) => Suite = lawsOf(refitting);
+export const refitLaws: (piece: AnyRefit, options?: RefitOptions) => Suite = lawsOf(refitting, ['at', 'reference']);

@@ -99,4 +99,4 @@ export const schedule = {
 } satisfies Claims<AnySchedule, ScheduleOptions>;
 
 /** The laws of a schedule: a piece that hides or freezes by layer and position. */
-export const scheduleLaws = lawsOf(schedule);
+export const scheduleLaws = lawsOf(schedule, ['sinks']);

@@ -122,4 +122,4 @@ export const scoreAllocator = {
 } satisfies Claims<AnyScoreAllocator, ScoreAllocatorOptions>;
 
 /** The laws of an allocator that reads scores. */
-export const scoreAllocatorLaws = lawsOf<AnyScoreAllocator, ScoreAllocatorOptions>(scoreAllocator);
+export const scoreAllocatorLaws = lawsOf<AnyScoreAllocator, ScoreAllocatorOptions>(scoreAllocator, ['slack']);

@@ -41,5 +41,5 @@ export const scorer = {
 /** Returns the laws that apply to this scorer by its declarations. */
 export function scorerLaws(piece: AnyScorer, options: ScorerOptions = {}): Suite {
   const { positional = scoring.readsPlaces(piece) } = options;
-  return suite(scorer, piece, options, { equivariant: positional, weights: piece.to !== 'weights' });
+  return suite(scorer, piece, options, { equivariant: positional, weights: piece.to !== 'weights' }, ['positional']);
 }

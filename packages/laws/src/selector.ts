@@ -137,4 +137,4 @@ export const selector = {
 
 /** Returns the laws that apply to this selector. */
 export const selectorLaws = (piece: AnySelector, options: SelectorOptions = {}): Suite =>
-  suite(selector, piece, options, { nested: options.nested !== true });
+  suite(selector, piece, options, { nested: options.nested !== true }, ['nested', 'size']);

@@ -344,4 +344,4 @@ export const viewLoop = {
 } satisfies Claims<Piece<any, any>, ViewLoopOptions>;
 
 /** The laws of a view's loops. */
-export const viewLoopLaws = lawsOf<Piece<any, any>, ViewLoopOptions>(viewLoop);
+export const viewLoopLaws = lawsOf<Piece<any, any>, ViewLoopOptions>(viewLoop, ['slots', 'steps']);

@@ -1,6 +1,14 @@
-import { allocator, inputSignal, onCompact, positions, unit, values, weightScorer } from '@kv/core';
+import { allocator, inputSignal, kernel, onCompact, positions, unit, values, weightScorer } from '@kv/core';
 import { describe, expect, test } from 'vitest';
-import { allocatorLaws, inputSignalLaws, refitLaws, scorerLaws, unitLaws } from '../src/index.ts';
+import {
+  allocatorLaws,
+  backendLaws,
+  inputSignalLaws,
+  kernelLaws,
+  refitLaws,
+  scorerLaws,
+  unitLaws,
+} from '../src/index.ts';
 
 type Any = any;
 const scored = (run: Any) => (weightScorer as Any)('mine', { needs: [values, positions] }, run)();
@@ -55,9 +63,11 @@ describe('a law says what is wrong with', () => {
 test.each<[object, RegExp]>([
   [{ runs: 0 }, /^laws: expected runs as a positive whole number, got 0$/],
   [{ runs: -3 }, /^laws: expected runs as a positive/],
-  [{ run: 3 }, /^laws: have no option run: there are tolerance, runs, signals/],
+  [{ run: 3 }, /^laws: have no option run here: there are tolerance, runs, signals, positional$/],
+  [{ nested: true }, /^laws: have no option nested here: there are/],
   [{ tolerence: 1 }, /^laws: have no option tolerence/],
   [{ tolerance: Number.NaN }, /^laws: expected tolerance as a number/],
+  [{ tolerance: 1 }, /^laws: expected tolerance as a number from 0 to below 1, got 1$/],
   [{ signals: 3 }, /^laws: expected signals as a function, got 3$/],
 ])('options %j are refused', (options, says) => {
   expect(() => scorerLaws(scored(norm), options as Any)).toThrow(says);
@@ -69,4 +79,42 @@ test('laws of an input signal are promises, and refuse what is none', async () =
     ops.mul(ops.reduce('mean', input, 'channels'), ops.reduce('sum', ops.norm(input), 'slots')),
   );
   await expect(inputSignalLaws(cumulative).blocks()).rejects.toThrow('in blocks of');
+});
+
+test('laws of a backend ask for one, and without it those of a kernel hold its reference to what it may read', async () => {
+  expect(() => (backendLaws as Any)(scored(norm))).toThrow('backendLaws: expected a backend to compare with the CPU');
+  const summed = (id: string, ref: Any) =>
+    kernel({
+      ...{ id, inputs: { x: 'f32' }, ragged: 'x', per: 'row', wgsl: '', ref },
+      output: { dtype: 'f32', shape: ({ x }: Any) => [x[0], 1], dense: true },
+    } as Any);
+  const sum =
+    (slotsOf: (length: number, slots: number) => number) =>
+    ({ x }: Any, _: unknown, out: Any, lengths: Any) => {
+      const [, slots] = x.shape;
+      for (let r = 0; r < out.length; r++)
+        for (let i = 0; i < slotsOf(lengths[r], slots); i++) out[r] += x.data[r * slots + i];
+    };
+  const of = (one: Any) => kernelLaws(one, { runs: 50 });
+  for (const law of Object.values(
+    of(
+      summed(
+        'sum',
+        sum((length) => length),
+      ),
+    ),
+  ))
+    await law();
+  await expect(
+    of(
+      summed(
+        'sum-all',
+        sum((_, slots) => slots),
+      ),
+    )['ragged'](),
+  ).rejects.toThrow('sum-all on rows with NaN');
+  const writing = ({ x }: Any, _: unknown, out: Any) => {
+    for (let r = 0; r < out.length; r++) x.data[r] = 7;
+  };
+  await expect(of(summed('writes', writing))['sizes']()).rejects.toThrow("writes must not write its input 'x'");
 });
