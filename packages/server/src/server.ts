@@ -46,12 +46,14 @@ export interface Server {
 
 /** Bodies up to this many bytes are read without a memory reservation. */
 const FREE = 2 ** 14;
-const LOOPBACK = new Set(['127.0.0.1', '::1', '[::1]', 'localhost']);
+/** Whether a host is this machine alone, as it is listened on or spoken to. */
+const isLoopback = (host: string): boolean => /^(?:localhost|::1|\[::1\]|127(?:\.\d{1,3}){3})$/i.test(host);
 /** @throws KvError for a host other than loopback where requests bring no keys */
 export function expectHost(host: string, keyed: boolean): void {
-  if (!keyed && !LOOPBACK.has(host))
+  if (!keyed && !isLoopback(host))
     throw new KvError('host', `expected a loopback address such as 127.0.0.1 without API keys, got ${host}`);
 }
+const newRequestId = (): string => `req_${randomUUID()}`;
 const OPEN = new Set([...Object.keys(PAGE), '/health']);
 
 /**
@@ -112,7 +114,7 @@ export function createServer(options: ServerOptions): Server {
     loggerInstance: log as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: bodyBytes,
-    genReqId: () => `req_${randomUUID()}`,
+    genReqId: newRequestId,
     frameworkErrors(error, request, reply: FastifyReply) {
       const refusal = refusalFor(error, request, bodyBytes);
       void reply.code(refusal.status).send(errorBody(refusal, request, protocols));
@@ -120,7 +122,12 @@ export function createServer(options: ServerOptions): Server {
     requestTimeout: receiveMs,
     keepAliveTimeout: 5000,
     forceCloseConnections: 'idle',
-    http: { maxHeaderSize: headerBytes, headersTimeout: receiveMs, connectionsCheckingInterval: 1000 },
+    http: {
+      maxHeaderSize: headerBytes,
+      headersTimeout: receiveMs,
+      connectionsCheckingInterval: 1000,
+      requireHostHeader: false, // refused in a sentence below
+    },
     ajv: {
       customOptions: {
         removeAdditional: false,
@@ -131,11 +138,18 @@ export function createServer(options: ServerOptions): Server {
       },
     },
     clientErrorHandler(error, socket) {
-      const status = error.code === 'HPE_HEADER_OVERFLOW' ? 431 : error.code === 'ERR_HTTP_REQUEST_TIMEOUT' ? 408 : 400,
-        body = JSON.stringify(new Refusal('the request is not one of HTTP', { status }).body);
+      const [status, says] =
+          error.code === 'HPE_HEADER_OVERFLOW'
+            ? [431, `the headers must be at most ${headerBytes} bytes together, got more`]
+            : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
+              ? [408, `the request must have come within ${receiveMs} milliseconds, got a part of it`]
+              : [400, 'the request is not one of HTTP/1.1'],
+        body = JSON.stringify(new Refusal(says, { status }).body),
+        id = newRequestId();
+      log.info({ reqId: id, status }, 'refused');
       if (socket.writable)
         socket.write(
-          `HTTP/1.1 ${status} Refused\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`,
+          `HTTP/1.1 ${status} Refused\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\nX-Request-Id: ${id}\r\nConnection: close\r\n\r\n${body}`,
         );
       socket.destroy();
     },
@@ -166,7 +180,7 @@ export function createServer(options: ServerOptions): Server {
           status: 401,
           code: 'invalid_api_key',
         });
-    } else if (!LOOPBACK.has(request.hostname))
+    } else if (!isLoopback(request.hostname))
       // DNS rebinding: a page whose own name resolves to this server would be same-origin.
       throw new Refusal('the server is spoken to as localhost', { status: 403, code: 'wrong_host' });
   });
@@ -275,6 +289,7 @@ export function createServer(options: ServerOptions): Server {
       const last = setTimeout(() => app.server.closeAllConnections(), 1000);
       await closed;
       clearTimeout(last);
+      await remembered.settled();
       log.info({ memory: memoryOf(scheduler) }, 'closed');
     },
   };

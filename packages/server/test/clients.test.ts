@@ -79,6 +79,38 @@ describe('openai', () => {
       if (choices === first.choices) expect(id).toMatch(/^req_/);
     }
   });
+  test('the stream helper has the log-probabilities of each token once, and what a whole answer says', async () => {
+    const ask = { model: 'embedded', messages, temperature: 0, max_tokens: 5, n: 2, logprobs: true, top_logprobs: 1 },
+      whole = await openai.chat.completions.create(ask),
+      streamed = await openai.chat.completions.stream(ask).finalChatCompletion();
+    const said = ({ choices }: Pick<typeof whole, 'choices'>): unknown =>
+      choices.map(({ message: { content }, logprobs, finish_reason }) => [
+        content,
+        logprobs?.content?.map(({ token }) => token),
+        finish_reason,
+      ]);
+    expect(said(streamed)).toEqual(said(whole));
+  });
+  test('input items are listed from the newest on, or as they came, in pages', async () => {
+    const input = Array.from({ length: 5 }, (_, i) => ({ role: 'user' as const, content: `Line ${i}.` })),
+      { id } = await openai.responses.create({ model: 'embedded', input, max_output_tokens: 1 }),
+      listed = async (query: object): Promise<readonly string[]> => {
+        const texts: string[] = [];
+        for await (const item of openai.responses.inputItems.list(id, query))
+          texts.push((item as unknown as { content: [{ text: string }] }).content[0].text);
+        return texts;
+      },
+      all = input.map(({ content }) => content);
+    for (let limit = 1; limit < 7; limit++) {
+      expect(await listed({ limit, order: 'asc' })).toEqual(all);
+      expect(await listed({ limit })).toEqual(all.toReversed());
+    }
+    const { data, has_more: more } = await openai.responses.inputItems.list(id, { limit: 2, order: 'asc' });
+    expect([data.length, more]).toEqual([2, true]);
+    expect(await listed({ order: 'asc', after: data[1].id })).toEqual(all.slice(2));
+    for (const query of [{ limit: 0 }, { limit: 101 }, { order: 'up' }, { after: 'msg_none' }, { before: 'a' }])
+      await expect(listed(query)).rejects.toThrow(new RegExp(`^400 '${Object.keys(query)[0]}' `));
+  });
   test('an abort gives everything back', async () => {
     const stream = await openai.chat.completions.create({
       model: 'embedded',

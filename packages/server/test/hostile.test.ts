@@ -17,15 +17,26 @@ afterAll(() => {
   return on.server.close();
 });
 
-/** Sends raw bytes and returns the answer. */
-const raw = (text: string): Promise<{ readonly status: number; readonly json: any }> =>
+/** Sends raw bytes and returns the answer. @param open whether more of the request may come */
+const raw = (
+  text: string,
+  { url }: { readonly url: string } = on,
+  open = false,
+): Promise<{ readonly status: number; readonly head: string; readonly json: any }> =>
   new Promise((resolve) => {
-    const socket = connect(Number(new URL(on.url).port), '127.0.0.1', () => socket.end(text));
+    const socket = connect(Number(new URL(url).port), '127.0.0.1', () =>
+      open ? socket.write(text) : socket.end(text),
+    );
     let said = '';
     socket.on('data', (data) => (said += data.toString()));
-    socket.on('close', () =>
-      resolve({ status: Number(said.split(' ')[1]), json: JSON.parse(said.slice(said.indexOf('\r\n\r\n') + 4)) }),
-    );
+    socket.on('close', () => {
+      const end = said.indexOf('\r\n\r\n');
+      resolve({
+        status: Number(said.split(' ')[1]),
+        head: said.slice(0, end),
+        json: JSON.parse(said.slice(end + 4)),
+      });
+    });
   });
 const error = { message: expect.any(String), type: expect.any(String), param: null, code: null };
 
@@ -100,6 +111,51 @@ describe('bodies and headers', () => {
     ids.add((await on.post('/v1/completions', '{')).headers.get('x-request-id'));
     expect([...ids].every((id) => id?.startsWith('req_'))).toBe(true);
     expect(ids.size).toBe(4);
+  });
+  test.each([
+    ['a request line that is none', 'nonsense\r\n\r\n', 400, 'the request is not one of HTTP/1.1'],
+    [
+      'headers that are too long',
+      `GET /health HTTP/1.1\r\nHost: localhost\r\nA: ${'a'.repeat(20_000)}\r\n\r\n`,
+      431,
+      'the headers must be at most 16384 bytes together, got more',
+    ],
+    ['no host', 'GET /health HTTP/1.1\r\nConnection: close\r\n\r\n', 400, "the header 'host' is expected, got none"],
+  ])('%s is told in a sentence, with an id', async (_, request, status, message) => {
+    const { head, ...answer } = await raw(request);
+    expect([answer.status, answer.json.error.message]).toEqual([status, message]);
+    expect(head).toMatch(/^x-request-id: req_/im);
+  });
+  test('half a request is told what time it had', async () => {
+    const quick = await serve({ limits: { receiveMs: 200 } }),
+      { head, status, json } = await raw('POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n', quick, true);
+    expect([status, json.error.message]).toEqual([
+      408,
+      'the request must have come within 200 milliseconds, got a part of it',
+    ]);
+    expect(head).toMatch(/^x-request-id: req_/im);
+    await quick.server.close();
+  });
+  test.each([
+    ['LOCALHOST:8080', 200],
+    ['Localhost', 200],
+    ['127.0.0.2:1', 200],
+    ['[::1]:80', 200],
+    ['localhost.example.org', 403],
+    ['127.0.0.1.example.org', 403],
+    ['1127.0.0.1', 403],
+  ])('as the host %s', async (host, status) => {
+    expect((await raw(`GET /health HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`)).status).toBe(status);
+  });
+  test.each([
+    ['{"prompt": "a", "__proto__": {"max_tokens": 1}}', '__proto__'],
+    ['{"prompt": "a", "x": [{"constructor": {"prototype": {}}}]}', 'constructor.prototype'],
+  ])('%s is refused by its key', async (body, key) => {
+    const { status, json } = await on.post('/v1/completions', body);
+    expect([status, json.error.message]).toEqual([
+      400,
+      `the body must have no key '${key}', which would change how objects behave`,
+    ]);
   });
   test('128 prompts, of one request or of as many on a connection, warn of nothing', async () => {
     const { status } = await on.post('/v1/completions', { prompt: Array(128).fill('a'), max_tokens: 1 });

@@ -123,6 +123,7 @@ describe('what is not honoured', () => {
     [{ role: 'assistant', content: 'a', refusal: 'no' }, 'messages[0].refusal'],
     [{ role: 'assistant', function_call: { name: 'f', arguments: '{}' } }, 'messages[0].function_call'],
     [{ role: 'user', content: 'a', refusal: '' }, 'messages[0].refusal'],
+    [{ role: 'user', content: [{ type: 'refusal', refusal: 'no' }] }, 'messages[0].content[0].type'],
     [{ role: 'user', content: 'a', tool_calls: [] }, 'messages[0].tool_calls'],
     [{ role: 'assistant', tool_calls: [{ function: { name: 'f' } }] }, 'messages[0].tool_calls'],
     [{ role: 'tool', content: 'a', tool_call_id: 'b' }, 'messages[0].role'],
@@ -131,6 +132,38 @@ describe('what is not honoured', () => {
     expect([status, json.error.param]).toEqual([400, param]);
     expect(json.error.message).toContain(param);
   });
+});
+
+test('what an answer refused is its text, in each form that clients keep it', async () => {
+  const tokens = async (message: object): Promise<number> => {
+    const { status, json } = await chat({ messages: [user, message, user], max_tokens: 1 });
+    expect(status, json.error?.message).toBe(200);
+    return json.usage.prompt_tokens;
+  };
+  const [none, text] = [
+    await tokens({ role: 'assistant', content: '' }),
+    await tokens({ role: 'assistant', content: 'I cannot.' }),
+  ];
+  expect(text).toBeGreaterThan(none);
+  for (const message of [
+    { content: [{ type: 'refusal', refusal: 'I cannot.' }] },
+    {
+      content: [
+        { type: 'text', text: 'I ' },
+        { type: 'refusal', refusal: 'cannot.' },
+      ],
+    },
+    { content: null, refusal: 'I cannot.' },
+  ])
+    expect(await tokens({ role: 'assistant', ...message })).toBe(text);
+  const items = async (content: unknown): Promise<number> => {
+    const { json } = await on.post('/v1/responses', {
+      input: [user, { type: 'message', role: 'assistant', content }, user],
+      max_output_tokens: 1,
+    });
+    return json.usage.input_tokens;
+  };
+  expect(await items([{ type: 'refusal', refusal: 'I cannot.' }])).toBe(text);
 });
 
 describe('chat_template_kwargs', () => {

@@ -233,6 +233,45 @@ test('a model without a chat template answers in both protocols', async () => {
   const answered = await plain.post('/v1/messages', { model: 'embedded', max_tokens: 4, messages: [user] });
   expect([answered.status, answered.json.type]).toEqual([200, 'message']);
   expect((await plain.post('/v1/responses', { input: said, max_output_tokens: 4 })).status).toBe(200);
+  // it does not think
+  const ask = { model: 'embedded', max_tokens: 4, messages: [user] };
+  expect((await plain.post('/v1/messages', { ...ask, thinking: { type: 'disabled' } })).status).toBe(200);
+  const { json } = await plain.post('/v1/messages', { ...ask, thinking: { type: 'enabled' } });
+  expect(json.error.message).toBe("'thinking' is not supported, since this model has no chat template");
+  await plain.server.close();
+});
+
+test('a refusal names what the client sent', async () => {
+  const plain = await serve(),
+    user = { role: 'user', content: said },
+    use = { role: 'assistant', content: [{ type: 'tool_use', id: 'a', name: 'f', input: {} }] },
+    used = { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'b', content: 'x' }] },
+    call = (id: string, given = '{}') => ({ type: 'function_call', call_id: id, name: 'f', arguments: given }),
+    result = (id: string) => ({ type: 'function_call_output', call_id: id, output: 'x' }),
+    answer = { role: 'assistant', content: 'Well.' };
+  const message = (body: object) => ['/v1/messages', { model: 'embedded', max_tokens: 4, messages: [user], ...body }],
+    response = (body: object) => ['/v1/responses', { max_output_tokens: 4, input: said, ...body }];
+  for (const [[path, body], bare, templated] of [
+    [message({ thinking: { type: 'enabled' } }), 'thinking', undefined],
+    [message({ chat_template_kwargs: { a: 1 } }), 'chat_template_kwargs', undefined],
+    [message({ messages: [user, use, used] }), 'messages[1].content', 'messages[2].content.tool_use_id'],
+    [message({ messages: [used] }), 'messages[0].content', 'messages[0].content.tool_use_id'],
+    [response({ input: [user, call('a'), result('b')] }), 'input[1].type', 'input[2].call_id'],
+    [response({ input: [result('a')], instructions: 'Be brief.' }), 'input[0].type', 'input[0].call_id'],
+    [
+      response({ input: [user, answer, call('a'), call('b', '[]'), result('a'), result('b')] }),
+      'input[2].type',
+      'input[3].arguments',
+    ],
+  ] as const)
+    for (const [served, name] of [
+      [plain, bare],
+      [on, templated],
+    ] as const) {
+      const { status, json } = await served.post(path as string, body);
+      if (name === undefined) expect(status).toBe(200);
+      else expect([status, /'([^']*)'/.exec(json.error.message)?.[1]]).toEqual([400, name]);
+    }
   await plain.server.close();
 });
 

@@ -95,6 +95,23 @@ test('a response that is deleted at once stays deleted, with the items of its ou
   await on.server.close();
 });
 
+test('a server that has closed has given its responses to its store', async () => {
+  const held = new Map<string, Uint8Array>(),
+    put = async (key: string, bytes: Uint8Array): Promise<void> => {
+      // what is stored of a response begins with its id; caches are awaited anyway
+      if (Buffer.from(bytes).toString('latin1', 0, 5) === 'resp_')
+        await new Promise((after) => setTimeout(after, 2500));
+      held.set(key, bytes);
+    },
+    conversations = { put, delete: async () => {}, get: async (key: string) => held.get(key) },
+    first = await serve({ conversations }),
+    { id } = (await first.post('/v1/responses', { input: 'One.', max_output_tokens: 4 })).json;
+  await first.server.close();
+  const second = await serve({ conversations });
+  expect((await fetch(`${second.url}/v1/responses/${id}`)).status).toBe(200);
+  await second.server.close();
+});
+
 test('what is asked of a store of one id happens in its order, however long each takes', async () => {
   const done: string[] = [],
     held = new Map<string, Uint8Array>();

@@ -11,10 +11,11 @@ export const pathOf = ({ url }: Pick<FastifyRequest, 'url'>): string => url.spli
 /** Headers that must be unique: given two, a proxy and this server may disagree about which one counts. */
 const SINGLE = ['host', 'authorization', 'x-api-key', 'content-type', 'content-length', 'content-encoding'];
 
-/** @throws Refusal for a header that is there twice, or a body in an encoding */
-export function expectHeaders({ raw: { rawHeaders }, headers }: FastifyRequest): void {
+/** @throws Refusal for a header that is there twice, for no host, or a body in an encoding */
+export function expectHeaders({ raw: { rawHeaders, httpVersion }, headers }: FastifyRequest): void {
   const names = rawHeaders.filter((_, i) => i % 2 === 0).map((name) => name.toLowerCase()),
     twice = SINGLE.find((name) => names.indexOf(name) !== names.lastIndexOf(name));
+  if (headers.host === undefined && httpVersion === '1.1') throw new Refusal("the header 'host' is expected, got none");
   if (twice !== undefined) throw new Refusal(`the header '${twice}' is expected once, got it more than once`);
   const encoding = headers['content-encoding'];
   if (encoding !== undefined && encoding.trim().toLowerCase() !== 'identity')
@@ -44,11 +45,28 @@ export function readJson(app: FastifyInstance): void {
       return;
     }
     parse(request, text, (error, value) => {
-      if (error) done(error, undefined);
+      if (error) done(forbiddenKey(text) ?? error, undefined);
       else if (dropNulls(value)) done(null, value);
       else done(new Refusal(`the body must have at most ${DEPTH} lists and objects within one another`), undefined);
     });
   });
+}
+
+/** Returns a refusal that names the key for which the parser took JSON to be none; undefined where it is none. */
+function forbiddenKey(text: string): Refusal | undefined {
+  let found: string | undefined;
+  try {
+    JSON.parse(text, (key, value: unknown) => {
+      if (key === '__proto__') found = key;
+      if (key === 'constructor' && Object.hasOwn(Object(value), 'prototype')) found = 'constructor.prototype';
+      return value;
+    });
+  } catch {
+    return undefined;
+  }
+  return found === undefined
+    ? undefined
+    : new Refusal(`the body must have no key '${found}', which would change how objects behave`);
 }
 
 /** Deletes null fields in place, but for those of schemas. Returns false for a value nested too deeply. */

@@ -10,7 +10,12 @@ export type PromptVariables = NonNullable<ServerOptions['chatTemplateKwargs']>;
  * templates read, calls in them with their arguments as text.
  */
 export type AskedPrompt =
-  | { readonly messages: readonly ChatMessage[]; readonly variables?: PromptVariables | undefined }
+  | {
+      readonly messages: readonly ChatMessage[];
+      readonly variables?: PromptVariables | undefined;
+      /** Whether the answer is to think first, where the client says so and not by a variable. */
+      readonly thinking?: boolean | undefined;
+    }
   | { readonly prompts: readonly (string | readonly number[])[] };
 
 /** A request, whichever protocol it came in. */
@@ -68,8 +73,8 @@ export interface AskNames {
   parameters(i: number): string;
   readonly toolChoice: string;
   readonly form: string;
-  /** The id of a call in its result. @defaultValue `'tool_call_id'` */
-  readonly callId?: string;
+  /** A field of the `i`th message, such as `'tool_calls[0].function.arguments'`. @defaultValue that field of `one(i)` */
+  field?(i: number, name: string): string;
 }
 
 /** A request without its prompt, whose text is dropped once it is tokenized. */

@@ -5,8 +5,10 @@ import type { AskNames } from './ask.ts';
 import { Refusal } from './refusal.ts';
 
 /** Returns a text that is given whole, or in parts. */
-export const textOf = (given: string | readonly { readonly text: string }[] = ''): string =>
-  typeof given === 'string' ? given : given.map(({ text }) => text).join('');
+export const textOf = (
+  given: string | readonly ({ readonly text: string } | { readonly refusal: string })[] = '',
+): string =>
+  typeof given === 'string' ? given : given.map((part) => ('text' in part ? part.text : part.refusal)).join('');
 
 /**
  * Returns the index of the part of a request that the `i`th message of its conversation is of.
@@ -25,18 +27,18 @@ export function partOf(i: number, parts: number, messagesOf: (first: number) => 
 
 /**
  * Returns messages in OpenAI's form as a chat template reads them, calls and their results included.
- * @param names what the client calls a message, and the id of a call in its result
+ * @param names what the client calls a message, and its fields
  * @throws Refusal naming calls or results that the template would leave out, or that do not belong together
  */
 export function conversation(
   messages: readonly ChatMessage[],
   template: ChatTemplate | undefined,
-  { one: at, callId = 'tool_call_id' }: Pick<AskNames, 'one' | 'callId'>,
+  { one, field = (i, name) => `${one(i)}.${name}` }: Pick<AskNames, 'one' | 'field'>,
 ): readonly ChatMessage[] {
   if (!template) {
     for (const [i, { role, tool_calls: calls }] of messages.entries())
       if (role === 'tool' || calls !== undefined) {
-        const param = `${at(i)}.${role === 'tool' ? 'role' : 'tool_calls'}`;
+        const param = field(i, role === 'tool' ? 'role' : 'tool_calls');
         throw new Refusal(`'${param}' is not supported, since this model has no chat template that writes it`, {
           param,
         });
@@ -47,7 +49,8 @@ export function conversation(
     return templateMessages(template, messages);
   } catch (cause) {
     if (!KvError.is(cause)) throw cause;
-    const param = cause.at.replace(/^messages\[(\d+)\]/, (_, i) => at(Number(i))).replace(/tool_call_id$/, callId);
+    const [, i, name] = /^messages\[(\d+)\]\.(.*)$/.exec(cause.at) ?? [],
+      param = name === undefined ? cause.at : field(Number(i), name);
     throw new Refusal(`'${param}': ${cause.message.slice(cause.at.length + 2)}`, { param });
   }
 }

@@ -86,19 +86,20 @@ export function accounts(answer: Answer, usage: Usage): { readonly usage: object
 }
 
 /**
- * Writes a stream: a frame of each choice that `choiceOf` makes of an event, then the usage if it was asked for; a
+ * Writes a stream: a frame of each choice that `choicesOf` makes of an event, then the usage if it was asked for; a
  * failure is one more frame.
  */
 export async function* chunks(
   answer: Answer,
   same: object,
-  choiceOf: (event: ChoiceEvent) => object,
+  choicesOf: (event: ChoiceEvent) => readonly object[],
 ): AsyncGenerator<string, void> {
   const { events, asked } = answer;
   try {
     for await (const event of events)
       if (event.what !== 'usage')
-        yield frame({ ...same, choices: [choiceOf(event)], ...(asked.includeUsage && { usage: null }) });
+        for (const choice of choicesOf(event))
+          yield frame({ ...same, choices: [choice], ...(asked.includeUsage && { usage: null }) });
       else if (asked.includeUsage) yield frame({ ...same, choices: [], ...accounts(answer, event.usage) });
     yield 'data: [DONE]\n\n';
   } catch (cause) {

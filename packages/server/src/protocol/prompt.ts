@@ -87,7 +87,7 @@ async function chatPrompt(
 ): Promise<PromptTokens> {
   const template = chatTemplate?.(),
     { prompt: param } = names,
-    variables = variablesOf(asked.variables, usual, template !== undefined),
+    variables = variablesOf(asked, usual, template !== undefined),
     messages = conversation(asked.messages, template, names);
   // checked before rendering, which only makes it longer
   reader.expectFits(held(tools), limits, names.tools);
@@ -128,7 +128,7 @@ async function chatPrompt(
     end: chat.text.slice(-100),
     turns,
     notes: [
-      ...unreadVariables(template ?? {}, asked.variables).map(
+      ...unreadVariables(template ?? {}, { ...(asked.thinking && THINKING), ...asked.variables }).map(
         (name) => `the chat template of this model never reads '${name}'`,
       ),
       ...notes,
@@ -150,13 +150,20 @@ const offered = ({
 /** Returns the characters of tools, or of another value, as JSON. */
 export const held = (value: unknown): number => JSON.stringify(value)?.length ?? 0;
 
+/** The variable by which templates that can leave out reasoning are told to have it. */
+const THINKING = { enable_thinking: true };
+
 /** Returns the values of the template's variables. @throws Refusal for those that no template takes */
 function variablesOf(
-  own: PromptVariables | undefined,
+  { variables: own, thinking }: Pick<Extract<AskedPrompt, { readonly messages: unknown }>, 'variables' | 'thinking'>,
   usual: PromptVariables | undefined,
   templated: boolean,
 ): PromptVariables | undefined {
-  if (!own) return usual;
+  if (thinking && !templated)
+    throw new Refusal("'thinking' is not supported, since this model has no chat template", { param: 'thinking' });
+  // a model without a template does not think
+  const all = thinking === undefined || !templated ? usual : { ...usual, enable_thinking: thinking };
+  if (!own) return all;
   const param = 'chat_template_kwargs';
   try {
     fitValue(param, schemas.CHAT_TEMPLATE_KWARGS, own);
@@ -165,7 +172,7 @@ function variablesOf(
     throw new Refusal(cause.message.replace(`${param}:`, `'${param}'`), { param });
   }
   if (!templated) throw new Refusal(`'${param}' is not supported, since this model has no chat template`, { param });
-  return { ...usual, ...own };
+  return { ...all, ...own };
 }
 
 /**

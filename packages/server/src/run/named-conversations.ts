@@ -63,6 +63,11 @@ export class NamedConversations<T> {
     await this.#inTurn(id, (store) => store.delete(keyOf(id)));
   }
 
+  /** Settles once the store has done all that was asked of it. */
+  async settled(): Promise<void> {
+    await Promise.all(this.#stores.values());
+  }
+
   /** Does something in the store once what was asked before of this id is done. */
   async #inTurn(id: string, work: (store: ConversationStore) => Promise<unknown>): Promise<void> {
     const store = this.#store;

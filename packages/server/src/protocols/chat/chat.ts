@@ -93,15 +93,17 @@ export const chat: Protocol = {
     const spoken = new Set<number>();
     return chunks(answer, head('chatcmpl', 'chat.completion.chunk', answer), (event) => {
       const { choice: index, what } = event,
-        // the first frame of a choice has the role, and content whatever it says
-        role = !spoken.has(index) && { role: 'assistant', content: what === 'text' || what === 'end' ? '' : null };
+        said = {
+          index,
+          delta: deltaOf(event),
+          logprobs: logprobsOf(answer, event.scored),
+          finish_reason: what === 'end' ? event.finish : null,
+        };
+      if (spoken.has(index)) return [said];
       spoken.add(index);
-      return {
-        index,
-        delta: { ...role, ...deltaOf(event) },
-        logprobs: logprobsOf(answer, event.scored),
-        finish_reason: what === 'end' ? event.finish : null,
-      };
+      // a frame of its own, and no log-probabilities in it: OpenAI's client counts those of a choice's first frame twice
+      const delta = { role: 'assistant', content: what === 'text' || what === 'end' ? '' : null };
+      return [{ index, delta, logprobs: null, finish_reason: null }, said];
     });
   },
   error: errorOf,

@@ -1,17 +1,6 @@
 import Type from 'typebox';
 import type { Static } from 'typebox';
-import {
-  byType,
-  closed,
-  common,
-  count,
-  flag,
-  LIMITS,
-  NAME,
-  ofType,
-  only,
-  templateVariables,
-} from '../../protocol/schema.ts';
+import { byType, closed, common, count, flag, LIMITS, NAME, ofType, templateVariables } from '../../protocol/schema.ts';
 
 const fn = Type.Object(
   {
@@ -78,7 +67,15 @@ const textPart = Type.Object(
   { type: Type.Literal('text'), text: Type.String({ description: 'a text' }) },
   { additionalProperties: false, description: 'an object with type and text' },
 );
-const part = byType('text', textPart, ofType("'text', since the model reads nothing else", 'text'));
+const refusalPart = Type.Object(
+  { type: Type.Literal('refusal'), refusal: Type.String({ description: 'a text' }) },
+  { additionalProperties: false, description: 'an object with type and refusal' },
+);
+const part = byType(
+  'text',
+  textPart,
+  byType('refusal', refusalPart, ofType("'text', since the model reads nothing else", 'text', 'refusal')),
+);
 const toolCall = Type.Object(
   {
     id: Type.Optional(Type.String({ maxLength: LIMITS.name, description: 'a text' })),
@@ -100,14 +97,14 @@ const message = Type.Object(
       description: "'system', 'developer', 'user', 'assistant' or 'tool'",
     }),
     content: Type.Optional(
-      Type.Unsafe<string | readonly Static<typeof textPart>[]>({
+      Type.Unsafe<string | readonly (Static<typeof textPart> | Static<typeof refusalPart>)[]>({
         if: { type: 'array' },
         then: { type: 'array', items: part, maxItems: LIMITS.messages, description: 'parts of type text' },
         else: { type: 'string', description: 'a text, or parts of type text' },
       }),
     ),
     name: Type.Optional(Type.String({ maxLength: LIMITS.name, description: 'a text' })),
-    refusal: only([''], 'an answer was a refusal or has content'),
+    refusal: Type.Optional(Type.String({ description: 'a text' })),
     annotations: Type.Optional(
       Type.Array(Type.Unknown(), { maxItems: LIMITS.labels, description: 'a list, which labels the content' }),
     ),

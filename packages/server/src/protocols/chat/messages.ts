@@ -24,12 +24,22 @@ export const messagesOf = (messages: readonly RequestMessage[]): readonly ChatMe
         throw new Refusal(`'messages[${i}].${field}' is expected in a message of the role '${role}' alone`, {
           param: `messages[${i}].${field}`,
         });
-    const { role, content, name, tool_calls: made = [], tool_call_id: answers, reasoning_content } = message;
+    const { role, content, name, tool_calls: made = [], tool_call_id: answers, reasoning_content } = message,
+      { refusal = '' } = message,
+      refused = typeof content === 'string' ? -1 : (content ?? []).findIndex(({ type }) => type === 'refusal');
+    if (refused >= 0 && role !== 'assistant') {
+      const param = `messages[${i}].content[${refused}].type`;
+      throw new Refusal(`'${param}' must be 'text' in a message of the role '${role}', got 'refusal'`, { param });
+    }
+    if (refusal !== '' && textOf(content) !== '')
+      throw new Refusal(`'messages[${i}].refusal' is expected in a message without content, got both`, {
+        param: `messages[${i}].refusal`,
+      });
     if (content === undefined && role !== 'assistant')
       throw new Refusal(`'messages[${i}].content' is expected, got none`, { param: `messages[${i}].content` });
     return {
       role: role === 'developer' ? 'system' : role,
-      content: textOf(content),
+      content: refusal || textOf(content), // what an answer said, whichever it is
       ...(name !== undefined && { name }),
       ...(reasoning_content !== undefined && { reasoning_content }),
       ...(made.length > 0 && { tool_calls: made }),

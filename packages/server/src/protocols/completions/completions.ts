@@ -56,11 +56,13 @@ export const completions: Protocol = {
     };
   },
   frames: (answer) =>
-    chunks(answer, head('cmpl', 'text_completion', answer), (event) => ({
-      index: event.choice,
-      text: event.what === 'text' ? event.text : '',
-      logprobs: logprobsOf(answer, event.scored),
-      finish_reason: event.what === 'end' ? event.finish : null,
-    })),
+    chunks(answer, head('cmpl', 'text_completion', answer), (event) => [
+      {
+        index: event.choice,
+        text: event.what === 'text' ? event.text : '',
+        logprobs: logprobsOf(answer, event.scored),
+        finish_reason: event.what === 'end' ? event.finish : null,
+      },
+    ]),
   error: errorOf,
 };

@@ -31,14 +31,17 @@ function conversationAsk(
 ): Pick<Ask, 'model' | 'prompt' | 'tools' | 'toolChoice' | 'parallel' | 'form' | 'names'> {
   const { model, messages, system, tools = [], tool_choice: choice, thinking, output_config: output } = body,
     offset = system === undefined ? 0 : 1,
-    format = output?.format;
+    format = output?.format,
+    one = (i: number): string =>
+      i < offset
+        ? 'system'
+        : `messages[${partOf(i - offset, messages.length, (first) => messages.slice(0, first).flatMap(chatMessages).length)}]`;
   return {
     model,
     prompt: {
       messages: conversationOf(messages, system),
-      variables: thinking
-        ? { enable_thinking: thinking.type !== 'disabled', ...body.chat_template_kwargs }
-        : body.chat_template_kwargs,
+      variables: body.chat_template_kwargs,
+      thinking: thinking && thinking.type !== 'disabled',
     },
     tools: tools.map(({ name, description, input_schema: parameters }) => ({
       ...{ name, parameters },
@@ -55,11 +58,9 @@ function conversationAsk(
     names: {
       maxNewTokens: 'max_tokens',
       prompt: 'messages',
-      one: (i) =>
-        i < offset
-          ? 'system'
-          : `messages[${partOf(i - offset, messages.length, (first) => messages.slice(0, first).flatMap(chatMessages).length)}]`,
-      callId: 'content.tool_use_id',
+      one,
+      // calls and results are blocks
+      field: (i, name) => `${one(i)}.content${name === 'tool_call_id' ? '.tool_use_id' : ''}`,
       tools: 'tools',
       parameters: (i) => `tools[${i}].input_schema`,
       toolChoice: 'tool_choice',

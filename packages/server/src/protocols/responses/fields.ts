@@ -30,14 +30,24 @@ const textPart = Type.Object(
   { additionalProperties: false, description: 'an object with type and text' },
 );
 const PARTS = ['input_text', 'output_text', 'text'];
-const texts = Type.Unsafe<string | readonly { readonly type?: string; readonly text: string }[]>({
+const refusalPart = Type.Object(
+  { type: Type.Literal('refusal'), refusal: text },
+  { additionalProperties: false, description: 'an object with type and refusal' },
+);
+const texts = Type.Unsafe<
+  string | readonly ({ readonly type?: string; readonly text: string } | Static<typeof refusalPart>)[]
+>({
   if: { type: 'array' },
   then: {
     type: 'array',
     items: {
       if: { type: 'object', properties: { type: { enum: PARTS } }, required: ['type'] },
       then: textPart,
-      else: ofType("'input_text' or 'output_text', since the model reads nothing else", ...PARTS),
+      else: byType(
+        'refusal',
+        refusalPart,
+        ofType("'input_text' or 'output_text', since the model reads nothing else", ...PARTS, 'refusal'),
+      ),
     },
     maxItems: LIMITS.messages,
   },

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Tokenizer } from '@kv/models';
 import type { FastifyInstance } from 'fastify';
-import type { Ask } from '../../protocol/ask.ts';
+import type { Ask, AskNames } from '../../protocol/ask.ts';
 import { chatLogprobs } from '../../protocol/logprobs.ts';
 import type { ScoredToken } from '../../protocol/logprobs.ts';
 import { partOf } from '../../protocol/conversation.ts';
@@ -120,14 +120,32 @@ export const conversationAsk = (
     form: 'text.format.schema',
     maxNewTokens: 'max_output_tokens',
     prompt: 'input',
-    one(i) {
-      const message = i - (instructions === undefined ? 0 : 1),
-        item = partOf(message, items.length, (first) => messagesOf(items.slice(0, first)).length) - earlier;
-      return message < 0 ? 'instructions' : item < 0 ? 'previous_response_id' : `input[${item}]`;
-    },
-    callId: 'call_id',
+    ...itemNames(items, instructions === undefined ? 0 : 1, earlier),
   },
 });
+
+/**
+ * What the client calls messages that are made of items, and their fields.
+ * @param before messages in front of them
+ * @param earlier how many items are of earlier responses
+ */
+function itemNames(items: readonly Item[], before: number, earlier: number): Pick<AskNames, 'one' | 'field'> {
+  const itemOf = (i: number): number =>
+      partOf(i - before, items.length, (first) => messagesOf(items.slice(0, first)).length),
+    nameOf = (item: number, field = ''): string =>
+      item < earlier ? 'previous_response_id' : `input[${item - earlier}]${field}`;
+  return {
+    one: (i) => (i < before ? 'instructions' : nameOf(itemOf(i))),
+    field(i, name) {
+      const first = itemOf(i);
+      if (!name.startsWith('tool_calls')) return nameOf(first, name === 'tool_call_id' ? '.call_id' : '.type');
+      // each call is an item, among those that are one message
+      let left = Number(/\d+/.exec(name) ?? 0);
+      const call = items.findIndex(({ type }, at) => at >= first && type === 'function_call' && left-- === 0);
+      return nameOf(call, name.endsWith('.arguments') ? '.arguments' : '.type');
+    },
+  };
+}
 
 async function ask(body: ResponsesRequest, remembered: NamedConversations<ResponseRecord>): Promise<Ask> {
   const { model, instructions, previous_response_id: previous, stream = false, store = true, kv } = body,
@@ -369,10 +387,37 @@ interface OfResponse {
   readonly Querystring: Readonly<Record<string, unknown>>;
 }
 
-/** @throws Refusal for what a query asks, but for what is there anyway */
-function expectNoQuery(query: OfResponse['Querystring']): void {
-  const [param] = Object.keys(query).filter((name) => !name.startsWith('include'));
+/**
+ * @param known names that the route reads
+ * @throws Refusal for anything else that a query asks, but for what is there anyway
+ */
+function expectQuery(query: OfResponse['Querystring'], known: readonly string[] = []): void {
+  const [param] = Object.keys(query).filter((name) => !name.startsWith('include') && !known.includes(name));
   if (param !== undefined) throw new Refusal(`'${param}' is not supported in this query`, { param });
+}
+
+/** Returns a part of a list as the protocol does: 20 from the newest on, unless the query says otherwise. */
+function pageOf<T extends { readonly id: string }>(
+  all: readonly T[],
+  { limit = '20', order = 'desc', after }: OfResponse['Querystring'],
+): object {
+  const refuse = (param: string, want: string, got: unknown): never => {
+    throw new Refusal(`'${param}' must be ${want}, got ${JSON.stringify(got).slice(0, 80)}`, { param });
+  };
+  if (!/^(?:[1-9]\d?|100)$/.test(String(limit))) refuse('limit', 'a whole number from 1 to 100', limit);
+  if (order !== 'asc' && order !== 'desc') refuse('order', "'asc' or 'desc'", order);
+  const ordered = order === 'asc' ? all : all.toReversed(),
+    last = ordered.findIndex(({ id }) => id === after);
+  if (after !== undefined && last < 0) refuse('after', 'the id of an item of this list', after);
+  const rest = ordered.slice(last + 1),
+    data = rest.slice(0, Number(limit));
+  return {
+    object: 'list',
+    data,
+    first_id: data[0]?.id ?? null,
+    last_id: data.at(-1)?.id ?? null,
+    has_more: data.length < rest.length,
+  };
 }
 
 /** An item that was sent, as it is listed: with its type and an id. */
@@ -400,14 +445,16 @@ export function responseRoutes(app: FastifyInstance, remembered: NamedConversati
     });
   };
   app.get<OfResponse>('/v1/responses/:id', async ({ params: { id }, query }) => {
-    expectNoQuery(query);
+    expectQuery(query);
     return (await found(id)).response;
   });
   app.get<OfResponse>('/v1/responses/:id/input_items', async ({ params: { id }, query }) => {
-    expectNoQuery(query);
-    const { input = [] } = await found(id),
-      data = input.map((item, i) => listed(item, `${id}_${i}`));
-    return { object: 'list', data, first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null, has_more: false };
+    expectQuery(query, ['limit', 'order', 'after']);
+    const { input = [] } = await found(id);
+    return pageOf(
+      input.map((item, i) => listed(item, `${id}_${i}`)),
+      query,
+    );
   });
   app.delete<OfResponse>('/v1/responses/:id', async ({ params: { id } }) => {
     const { output = [] } = (await found(id)).response as { readonly output?: readonly { readonly id?: string }[] };
