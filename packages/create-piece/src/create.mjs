@@ -62,21 +62,25 @@ export function createOutside(cwd, name, kind) {
   return made;
 }
 
-/** @throws {Error} if no module can declare this: a word of JavaScript, or what the templates of a kind import */
+/** @throws {Error} if no module can declare this: a word of JavaScript, or one that the templates of a kind have */
 function expectFree(name, kind, called) {
   const files = [join(templates, 'common'), join(templates, kind)].flatMap((from) =>
-      readdirSync(from, { recursive: true, withFileTypes: true }).filter((one) => /\.(?:ts|mjs)$/.test(one.name)),
-    ),
-    imported = files.flatMap(({ parentPath, path, name: file }) =>
-      [...readFileSync(join(parentPath ?? path, file), 'utf8').matchAll(/^import (?:type )?\{([^}]*)\}/gm)].flatMap(
-        ([, names]) => names.split(',').map((one) => one.trim().split(' ').at(-1)),
-      ),
-    );
-  if (!isIdentifier(called) || imported.includes(called))
+    readdirSync(from, { recursive: true, withFileTypes: true }).filter((one) => /\.(?:ts|mjs)$/.test(one.name)),
+  );
+  const has = ({ parentPath, path, name: file }) =>
+    wordsOf(readFileSync(join(parentPath ?? path, file), 'utf8')).has(called);
+  if (!isIdentifier(called) || files.some(has))
     throw new Error(
-      `the name must be one that code can give a piece, got ${JSON.stringify(name)}, and '${called}' is a word of JavaScript or of what pieces import`,
+      `the name must be one that code can give a piece, got ${JSON.stringify(name)}, and '${called}' is a word of JavaScript or of the code that a piece begins with`,
     );
 }
+/** Words of code that may be names: none of comments and texts, and no property. A key may be one, in a destructuring. */
+const wordsOf = (code) =>
+  new Set(
+    code
+      .replace(/\/\*[^]*?\*\/|\/\/.*|'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|`[^`]*`/g, ' ')
+      .match(/(?<![\w$]|(?<!\.\.)\.)[a-z]\w*/gi),
+  );
 function isIdentifier(called) {
   try {
     new Function(`'use strict'; const ${called} = 0;`);

@@ -36,6 +36,29 @@ test('help has examples', () =>
     stdout: expect.stringContaining('$ npm create @kv/piece kv-mine') as string,
   }));
 
+const NAMES: Readonly<Record<string, readonly string[]>> = {
+  ...{ demotions: ['coarse', 'best'], folds: ['key', 'value', 'count', 'read'], refits: ['capped'] },
+  ...{ scorers: ['sizes', 'got', 'caches'], selectors: ['scores', 'budget'], units: ['row', 'whole-units'] },
+  ...{ allocators: ['plan', 'apportion'], transforms: ['scored', 'ops'], policies: ['lengths', 'compose'] },
+};
+test('a name that the code of a kind has is refused, and no other', async () => {
+  const { createOutside } = await import('../src/create.mjs');
+  const refusal = (name: string, kind: string): string => {
+    try {
+      return createOutside(folder, name, kind);
+    } catch (error) {
+      return (error as Error).message;
+    }
+  };
+  for (const [kind, names] of Object.entries(NAMES)) {
+    for (const name of names)
+      expect(refusal(`kv-${name}`, kind), `${kind} ${name}`).toContain('is a word of JavaScript or of the code');
+    // words of comments and texts, and of properties
+    for (const free of ['mine', 'authors', 'slice', 'all-held', 'float64'])
+      expect(refusal(`kv-${free}`, kind), `${kind} ${free}`).toContain('must have a version');
+  }
+});
+
 test('every template fills every word, and its manifest is one that kv finds', async () => {
   // as pnpm publishes it: with versions in the place of what only the workspace knows
   const published = join(folder, 'published');
