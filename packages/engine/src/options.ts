@@ -97,7 +97,7 @@ export const DECODE = {
     'false without `every`',
   ),
 };
-/** Options of `decode` and of `Sequence.decode`. */
+/** Options of `decode`. */
 export interface DecodeOptions extends OptionValues<typeof DECODE> {}
 
 /** Options of `generate`. */
@@ -181,7 +181,7 @@ export const PREFILL_PARTS = {
     'those of a block',
   ),
 };
-/** Options of `Sequence.prefilling`. */
+/** Options of `Sequence.prefillParts`. */
 export interface PrefillPartsOptions extends OptionValues<typeof PREFILL_PARTS> {}
 
 /** Options of a sequence. */
@@ -213,7 +213,7 @@ type Found = Policy | string | ((label: string) => Policy | string | Promise<Pol
 /** Options of `loadCache`. */
 export const LOAD_CACHE = {
   policy: policyOption<Found>(
-    'Goes on to evict the sequence: a policy, its text, or a function that finds it by the label of the one that it had.',
+    'Goes on to evict the sequence: a policy, its text, or a function that finds it by the label of the one that it had, and is not called if it had none.',
     'nothing is evicted any more',
   ),
   budget: { ...budget, otherwise: 'the budget that the sequence had' },

@@ -160,3 +160,19 @@ test('an id that a grammar does not allow is not counted', () => {
   expect(() => sampler.accept(1)).toThrow('no');
   expect(sampler.edits).toBeUndefined();
 });
+
+test('each number is a seed of its own, and a whole one of 32 bits the same as ever', () => {
+  const row = new Float32Array(500),
+    drawn = (seed: number): string => {
+      const sampler = new Sampler({ temperature: 1, seed });
+      return Array.from({ length: 6 }, () => sampler.pick(row)).join();
+    };
+  fc.assert(
+    fc.property(fc.double({ noNaN: true, noDefaultInfinity: true }), (seed) => {
+      expect(drawn(seed)).toBe(drawn(seed));
+      expect(drawn(seed)).not.toBe(drawn(seed === 0 ? 0.5 : seed / 2));
+    }),
+  );
+  const random = mulberry(7);
+  expect(drawn(7)).toBe(Array.from({ length: 6 }, () => Math.floor(500 * random())).join());
+});

@@ -178,6 +178,20 @@ describe('a saved cache with levels', () => {
     const loaded = await loadCache(fast, await saveCache(sequence));
     expect(loaded.active.last?.levels).toEqual(after);
   });
+  test('goes on where slots have levels in some layers only, and others were moved', async () => {
+    const some = demotion('some', {}, ({ ops, kept, at }) => ops.fill(kept, at.layer % 2 === 0 ? 0 : 4));
+    for (const cache of ['q8', 'k8v4'] as const) {
+      const sequence = new Sequence(fast, undefined, { cache, window: 64 });
+      await sequence.prefill(ids.slice(0, 100), { policy: snap, budget: 24, block: 20 });
+      await sequence.evict(compose(snap, some()), 20);
+      const loaded = await loadCache(fast, await saveCache(sequence), { policy: compose(snap, some()) });
+      expect(loaded.memory.cache.liveBytes).toBe(sequence.memory.cache.liveBytes);
+      for (const id of ids.slice(100, 150)) for (const each of [sequence, loaded]) await each.step(id, 5);
+      expect(await loaded.logits()).toEqual(await sequence.logits());
+      expect(await saveCache(loaded)).toEqual(await saveCache(sequence));
+      for (const each of [sequence, loaded]) each.destroy();
+    }
+  });
   test('is refused where its levels are not what it says, or finer than its form', async () => {
     const { sequence, bytes } = await saved(),
       text = new TextDecoder('latin1').decode(bytes),

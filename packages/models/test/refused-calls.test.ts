@@ -2,9 +2,10 @@ import { attentionAccumulated, attentionAccumulatedKv, compose, weightScorer } f
 import { snapkv } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
 import { moments } from '@kv/transforms-moments';
+import { policy as policyOf } from '@kv/policies';
 import fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { loadCache, loadModel, saveCache, Sequence } from '../src/index.ts';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { Chat, createPrefixStore, loadCache, loadModel, saveCache, Sequence } from '../src/index.ts';
 import type { Model } from '../src/index.ts';
 
 let model: Model, ids: readonly number[];
@@ -78,6 +79,27 @@ describe('a prompt after another one', () => {
   });
 });
 
+describe('a budget that a policy cannot keep is told', () => {
+  it('by a prompt, an event, a chat and a loaded sequence', async () => {
+    const policy = 'quest',
+      told = expect.stringMatching(/^'.*' evicts nothing: its budget of 30 has no effect$/),
+      sequence = new Sequence(model);
+    await sequence.prefill(ids.slice(0, 40), { policy, budget: 30 });
+    expect(sequence.stats.notes).toEqual([told]);
+    const bytes = await saveCache(sequence),
+      loaded = await loadCache(model, bytes, { policy, budget: 30 });
+    expect(loaded.stats.notes).toEqual([told]);
+    await expect(loadCache(model, bytes, { budget: 30 })).rejects.toThrow(
+      "policy: expected the policy that keeps a budget of 30, such as 'outstandingSentences', got none",
+    );
+    await loaded.evict(policy, 29);
+    expect(loaded.stats.notes).toEqual([told, expect.stringContaining('its budget of 29 has no effect')]);
+    const chat = new Chat(model, { policy, budget: 30, maxNewTokens: 1 });
+    expect((await chat.send('Hi')).report.notes).toEqual([told]);
+    for (const each of [sequence, loaded, chat]) each.destroy();
+  });
+});
+
 describe('a call that is refused changes nothing', () => {
   it('an aborted prompt, in parts or whole', async () => {
     const sequence = new Sequence(model),
@@ -125,4 +147,72 @@ it('a sequence without logits says that it has none, not that it is empty', asyn
     'next: expected logits of the last token fed, got none: feed a token first',
   );
   sequence.destroy();
+});
+
+it('a cadence of steps is a whole number of at least 1', async () => {
+  const sequence = new Sequence(model);
+  await sequence.prefill(ids.slice(0, 20), { policy: 'knorm', budget: 10 });
+  for (const every of [0, NaN, -1, 1.5]) await expect(sequence.step(ids[0]!, every)).rejects.toThrow(/^every: /);
+  expect(sequence.progress.length).toBe(20);
+  sequence.destroy();
+});
+
+it('a prefix is stored once, and what is none is refused', async () => {
+  for (const keeps of [{}, { policy: policyOf('knorm'), budget: 20 }]) {
+    const store = createPrefixStore(model, { maxBytes: 1e9, ...keeps });
+    await store.add(ids.slice(0, 60));
+    const { bytes } = store;
+    await store.add(ids.slice(0, 60));
+    expect([store.bytes, store.counts.fed, store.counts.reused]).toEqual([bytes, 60, 60]);
+    await expect(store.add(undefined as unknown as number[])).rejects.toThrow('expected a list of token ids');
+    await store.add(ids.slice(0, 50));
+    expect(store.bytes).toBeGreaterThan(bytes);
+    store.destroy();
+  }
+});
+
+it('a function that finds a policy is not called for a cache that had none', async () => {
+  const sequence = new Sequence(model);
+  await sequence.prefill(ids.slice(0, 20));
+  const loaded = await loadCache(model, await saveCache(sequence), {
+    policy: (label) => {
+      throw new Error(`asked for '${label}'`);
+    },
+  });
+  expect(loaded.stats.notes).toEqual([]);
+  for (const each of [sequence, loaded]) each.destroy();
+});
+
+describe('a chat', () => {
+  it('drops a message of which nothing could be read, and takes the next one', async () => {
+    const said = 'All of the clocks in April were striking thirteen. ',
+      keeps = { policy: policyOf('snapkv', { window: 4 }), budget: 20, maxNewTokens: 4 },
+      [chat, calm] = [new Chat(model, keeps), new Chat(model, keeps)];
+    for (const each of [chat, calm]) await each.send(said);
+    const before = [[...chat.messages], chat.unread, chat.sequence.progress.length];
+    const prefill = vi.spyOn(chat.sequence, 'prefillParts').mockImplementationOnce(() => {
+      throw new Error('refused');
+    });
+    await expect(chat.send('lost')).rejects.toThrow('refused');
+    expect([chat.messages, chat.unread, chat.sequence.progress.length]).toEqual(before);
+    prefill.mockRestore();
+    expect((await chat.send('And now?')).text).toBe((await calm.send('And now?')).text);
+    for (const each of [chat, calm]) each.destroy();
+  });
+  it('keeps the window of the sequence that it is given', async () => {
+    const chat = new Chat(model, {
+      sequence: new Sequence(model, undefined, { window: 64 }),
+      policy: 'streaming',
+      budget: '50%',
+      maxNewTokens: 4,
+    });
+    expect((await chat.retention()).slots).toBe(32);
+    await chat.send('All of the clocks in April were striking thirteen. '.repeat(6));
+    chat.clear();
+    expect(chat.sequence.memory.caches.context.window).toBe(64);
+    await expect(chat.retain('streaming', 64)).rejects.toThrow(
+      /^budget: expected fewer slots than the context of .*, 64, got 64$/,
+    );
+    chat.destroy();
+  });
 });

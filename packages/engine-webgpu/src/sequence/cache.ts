@@ -346,6 +346,7 @@ export class DeviceCache implements DeviceSlots {
     if (most === 0) {
       // what is empty begins without levels again
       this.#count(counts);
+      if (this.#rotated) this.#storeAs(movedForm(this.#own)); // as the other layers
       return;
     }
     this.#storeAs(this.#own);

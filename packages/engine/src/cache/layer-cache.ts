@@ -274,6 +274,7 @@ export class LayerCache implements CacheView {
     if (this.records && need === room) {
       // what is empty begins without levels again
       this.clear();
+      if (this.rotations) this.#storeAs(movedForm(this.#own)); // as the other layers
       this.reserve(room);
       return;
     }

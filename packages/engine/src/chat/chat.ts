@@ -8,7 +8,7 @@ import { expectModel, expectSequence } from '../expect-given.ts';
 import { givenGrammar } from '../generate/answer-grammar.ts';
 import { decode } from '../generate/generate.ts';
 import { isPlace, missingParts, placesOf, protectedSpans, textOfProtected } from '../generate/protect.ts';
-import { everyOf, expectKept } from '../generate/policies.ts';
+import { everyOf, expectKept, noEffect } from '../generate/policies.ts';
 import { generation } from '../generate/generation.ts';
 import type { Generation } from '../generate/generation.ts';
 import { report } from '../generate/report.ts';
@@ -43,6 +43,8 @@ export interface ChatRetention {
   readonly slots?: number;
   /** Bytes of a cache that holds them in every layer and KV head, as far as its window reaches, moved together. */
   readonly bytes?: number;
+  /** Says that the policy evicts nothing, so that its budget has no effect; absent where it has one. */
+  readonly unused?: string;
   /** Tokens of a message that are read between two events. */
   readonly block: number;
   /** Generated tokens between two events. */
@@ -99,7 +101,8 @@ export class Chat {
    * Sends a message and generates the answer: await it for the whole answer, or iterate over it for the tokens as they
    * come. If you stop iterating, what was generated stays in the conversation.
    * @throws KvError, with the conversation unchanged, for an invalid policy or budget, while another answer is being
-   * generated, or if nothing evicts and the message does not fit the model's context
+   * generated, if nothing evicts and the message does not fit the model's context, or if it is refused for another reason
+   * before any of it was read
    */
   send(message: string, options: SendOptions = {}): Generation<ChatAnswer> {
     if (typeof message !== 'string') throw new KvError('send', `expected a message, a text, got ${showValue(message)}`);
@@ -110,7 +113,7 @@ export class Chat {
   /** Returns the policy, budget and schedule. @throws KvError for an invalid policy, or a budget that it cannot keep */
   retention(): Promise<ChatRetention> {
     const { policy, budget } = this.#keeps;
-    return (this.#retention ??= retentionOf(this.model, policy, budget, { ...this.#options, form: this.#form }));
+    return (this.#retention ??= retentionOf(this.model, policy, budget, this.#settings));
   }
 
   /**
@@ -119,7 +122,7 @@ export class Chat {
    */
   async retain(policy: Policy | string, budget?: Budget, options: ChatRetainOptions = {}): Promise<ChatRetention> {
     const settled = settleOwn('retain', RETAIN, options),
-      retention = await retentionOf(this.model, policy, budget, { ...this.#options, form: this.#form });
+      retention = await retentionOf(this.model, policy, budget, this.#settings);
     await this.#alone(() => this.#reread(retention, settled));
     return retention;
   }
@@ -159,6 +162,8 @@ export class Chat {
       grammar = await givenGrammar(this.model, form),
       { maxNewTokens } = this.#options,
       sequence = this.#sequence,
+      unread = this.#unread,
+      before = sequence.progress.length,
       ids = [...this.#unread, ...this.#turns.turn(message, this.#text())];
     const [fixed] = retention.policy ? compile(retention.policy).hooks('attend') : [];
     if ((retention.slots === undefined || fixed) && !sequence.fits(ids.length))
@@ -169,7 +174,8 @@ export class Chat {
     this.#protect(message, ids, retention);
     const tokens: number[] = [];
     let text = '',
-      finish: Finish = 'aborted';
+      finish: Finish = 'aborted',
+      refused = false;
     this.messages.push({ role: 'user', content: message });
     try {
       if (!(await this.#read(ids, retention, signal, onRead)))
@@ -201,16 +207,22 @@ export class Chat {
         }
       } while (await this.#goesOn(text, finish, maxNewTokens - tokens.length));
       await this.#evict(retention);
+    } catch (error) {
+      refused = sequence.progress.length === before;
+      throw error;
     } finally {
-      this.messages.push({ role: 'assistant', content: text });
+      if (refused) {
+        this.messages.pop();
+        this.#unread = unread;
+      } else this.messages.push({ role: 'assistant', content: text });
     }
     return { text, tokens, finish, report: this.#report(finish, retention) };
   }
 
-  #report(finish: Finish, { block, every }: ChatRetention): Report {
+  #report(finish: Finish, { block, every, unused }: ChatRetention): Report {
     const { maxNewTokens } = this.#options,
       made = report(this.#sequence, finish, { maxNewTokens, block, every, inBlocks: true });
-    return { ...made, notes: [...made.notes, ...this.#unprotected()] };
+    return { ...made, notes: [...made.notes, ...(unused === undefined ? [] : [unused]), ...this.#unprotected()] };
   }
 
   /** Returns a note on each text that is to be protected and of which the cache holds no place. */
@@ -329,9 +341,14 @@ export class Chat {
     }
   }
 
-  /** Returns an empty sequence whose cache is stored as that of the conversation. */
+  /** Returns an empty sequence with the window and the backend of the conversation's, stored as that is. */
   #empty(): Sequence {
-    return new Sequence(this.model, undefined, { cache: this.#form });
+    const {
+      context: { backend, window, form },
+      observers,
+    } = this.#sequence.memory.caches;
+    // pieces have no other backend than the model's where its caches are on a device
+    return new Sequence(this.model, observers && backend, { cache: form, window });
   }
 
   /** Runs a change of the conversation; other calls meanwhile are refused. */
@@ -345,8 +362,9 @@ export class Chat {
     }
   }
 
-  get #form(): CacheForm {
-    return this.#sequence.memory.caches.context.form;
+  get #settings(): RetentionSettings {
+    const { form, window } = this.#sequence.memory.caches.context;
+    return { ...this.#options, form, window };
   }
 
   #expectIdle(): void {
@@ -373,28 +391,38 @@ function keptBy({ policy, budget, sequence }: ResolvedOptions<typeof CHAT>): Pic
   return { policy: active.policy.piece as Policy, budget: budget ?? (bytes === undefined ? slots : { bytes }) };
 }
 
+interface RetentionSettings extends Pick<ChatSettings, 'block' | 'every'> {
+  readonly form: CacheForm;
+  /** Rotary positions that the conversation uses. */
+  readonly window: number;
+}
+
 /** Returns a chat's policy, budget and schedule. @throws KvError for a policy or budget that cannot be kept */
 async function retentionOf(
   { name, config }: Model,
   given: Policy | string | undefined,
   budget: Budget | undefined,
-  { block, every, form }: Pick<ChatSettings, 'block' | 'every'> & { readonly form: CacheForm },
+  { block, every, form, window }: RetentionSettings,
 ): Promise<ChatRetention> {
-  const { maxPositions } = config,
-    policy = given === undefined ? undefined : await policyOf(given),
+  const policy = given === undefined ? undefined : await policyOf(given),
     compiled = policy && compile(policy),
-    longest = Math.min(512, maxPositions);
+    longest = Math.min(512, window);
   if (!policy || !compiled?.evicts) {
     if (budget !== undefined) expectKept(policy, budget);
-    return { ...(policy && { policy }), block: block ?? longest, ...(every !== undefined && { every }) };
+    return {
+      ...(policy && { policy }),
+      ...(budget !== undefined && { unused: noEffect(policy, budget) }),
+      block: block ?? longest,
+      ...(every !== undefined && { every }),
+    };
   }
   // messages need room in addition to the budget, so a policy that chooses its own size needs one too
   expectBudget({ ...compiled, choosesBudget: false }, budget);
   const sizes = policySizes(config, form, compiled, true), // a conversation outgrows the context, and its slots are then moved
-    { slots } = allowanceOf(compiled, budget!, maxPositions, { sizes });
-  if (slots >= maxPositions)
-    throw new KvError('budget', `expected fewer slots than the context of ${name}, ${maxPositions}, got ${slots}`);
-  const most = maxPositions - slots;
+    { slots } = allowanceOf(compiled, budget!, window, { sizes });
+  if (slots >= window)
+    throw new KvError('budget', `expected fewer slots than the context of ${name}, ${window}, got ${slots}`);
+  const most = window - slots;
   if (block !== undefined && block > most)
     throw new KvError('block', `expected at most ${most} tokens with a budget of ${slots}, got ${block}`);
   return {

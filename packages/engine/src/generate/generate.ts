@@ -89,7 +89,9 @@ async function* run(model: Model, given: GenerateOptions): AsyncGenerator<Chunk,
       });
       if (decodePolicy) sequence.decodeUnder(decodePolicy, decodeBudget);
       const remember = async (): Promise<void> => {
-        if (logits > 0) rows.push(...(await sequence.logits()));
+        if (logits === 0) return;
+        rows.push(...(await sequence.logits()));
+        rows.splice(0, rows.length - logits);
       };
       await remember();
       finish = yield* decodeWith(

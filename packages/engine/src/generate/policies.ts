@@ -40,6 +40,10 @@ export function decodingPolicy(
   return decodePolicy;
 }
 
+/** Returns the note on a budget of a policy that evicts nothing. */
+export const noEffect = (policy: Policy | undefined, budget: Budget): string =>
+  `'${policy?.label ?? 'full'}' evicts nothing: its budget of ${budgetText(budget)} has no effect`;
+
 /** @throws KvError for a budget that nothing keeps: without a policy, or with one that only scores */
 export function expectKept(policy: Policy | undefined, budget: Budget): void {
   if (policy === undefined)

@@ -2,7 +2,7 @@ import { KvError } from '@kv/core';
 import { compile, expectBudget, settleOwn } from '@kv/core/engine';
 import type { OptionValues } from '@kv/core';
 import { policySizes } from '../cache/slot-sizes.ts';
-import { expectModel } from '../expect-given.ts';
+import { expectIds, expectModel } from '../expect-given.ts';
 import type { Model } from '../memory/runtime.ts';
 import { PREFIX_STORE } from '../options.ts';
 import { Sequence } from '../sequence/sequence.ts';
@@ -13,8 +13,8 @@ export interface PrefixOptions extends OptionValues<typeof PREFIX_STORE> {}
 /** A store of prompt caches, reused by prompts that start with the same ids. */
 export interface PrefixStore {
   /**
-   * Stores the cache of these ids. What they share with a stored prefix is not computed again.
-   * @throws KvError for no ids, and once the store was destroyed
+   * Stores the cache of these ids, once. What they share with a stored prefix is not computed again.
+   * @throws KvError for no ids, what are none, and once the store was destroyed
    */
   add(ids: readonly number[]): Promise<void>;
   /**
@@ -133,9 +133,10 @@ export function createPrefixStore(model: Model, options: PrefixOptions): PrefixS
     return sequence.fork(shared < sequence.progress.length ? shared : undefined);
   };
 
-  /** @throws KvError once it was destroyed, and for no ids */
+  /** @throws KvError once it was destroyed, and for no ids or what are none */
   const expectOpen = (ids: readonly number[]): void => {
     if (destroyed) throw new KvError('prefix store', 'was destroyed: create a new one');
+    expectIds(ids, model.config.vocab);
     if (ids.length === 0) throw new KvError('prefix store', 'expected at least one id, got none');
   };
 
@@ -146,6 +147,14 @@ export function createPrefixStore(model: Model, options: PrefixOptions): PrefixS
     },
     async add(ids) {
       expectOpen(ids);
+      const stored = kept.find(
+        ({ progress }) => progress.length === ids.length && common(progress.text.ids, ids) === ids.length,
+      );
+      if (stored) {
+        counts.reused += ids.length;
+        touch(stored);
+        return;
+      }
       // A compacted prefix has lost slots that an event over the longer prompt would read: feed all of it again.
       const found = evicts ? undefined : find(ids, ids.length),
         sequence = start(found),

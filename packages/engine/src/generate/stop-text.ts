@@ -1,4 +1,7 @@
-/** Passes text on until one of the stop strings appears; holds back what may be the start of one. */
+/**
+ * Passes text on until one of the stop strings appears: the one that ends first and, of those, begins first, wherever the
+ * text is cut into pieces. Holds back what may be the start of one.
+ */
 export class StopText {
   /** The stop string that appeared. */
   found: string | undefined;
@@ -18,14 +21,15 @@ export class StopText {
   push(text: string): string {
     if (this.stopped) return '';
     const all = this.#held + text;
-    let end = all.length;
+    let [start, end] = [0, Infinity];
     for (const stop of this.#stops) {
-      const at = all.indexOf(stop);
-      if (at >= 0 && at < end) [end, this.found] = [at, stop];
+      const at = all.indexOf(stop),
+        to = at + stop.length;
+      if (at >= 0 && (to < end || (to === end && at < start))) [start, end, this.found] = [at, to, stop];
     }
     if (this.stopped) {
       this.#held = '';
-      return all.slice(0, end);
+      return all.slice(0, start);
     }
     const hold = Math.max(0, ...this.#stops.map((s) => overlap(all, s)));
     this.#held = all.slice(all.length - hold);

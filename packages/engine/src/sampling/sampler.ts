@@ -21,6 +21,15 @@ export interface SamplingRule extends ResolvedOptions<typeof SAMPLING> {
   pick(logits: Float32Array): number;
 }
 
+/** Returns a seed of 32 bits: a whole number that has no more of them as it is, any other from all of its 64 bits. */
+function seedOf(seed: number): number {
+  if (seed === seed >>> 0 || seed === (seed | 0)) return seed;
+  return new Uint32Array(Float64Array.of(seed).buffer).reduce((mixed, word) => {
+    const x = Math.imul(mixed ^ word ^ (word >>> 15), 0x2c1b3c6d);
+    return (x ^ (x >>> 13)) >>> 0;
+  }, 0x9e3779b9);
+}
+
 /** Logits that were changed, for one id at a time of any answer. */
 let edited = new Float32Array(0);
 
@@ -70,11 +79,11 @@ export class Sampler implements SamplingRule {
       frequencyPenalty: this.frequencyPenalty,
       presencePenalty: this.presencePenalty,
       logitBias: this.logitBias,
-      seed: this.seed,
     } = rule);
+    this.seed = seedOf(rule.seed);
     const penalized = rule.repetitionPenalty !== 1 || rule.frequencyPenalty !== 0 || rule.presencePenalty !== 0,
       { logitBias = {} } = rule;
-    this.#random = mulberry(rule.seed);
+    this.#random = mulberry(this.seed);
     this.#edits = penalized || Object.keys(logitBias).length > 0 ? new Edits(logitBias, rule, prompt) : undefined;
     this.followsIds = penalized || grammar !== undefined;
     this.#constraint = grammar?.begin();

@@ -4,6 +4,7 @@ import type { AttendHook, OptionValues } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import { fileSource, expectNamed, slotHeads, type KvHeads } from '@kv/checkpoints';
 import { expectModel } from '../expect-given.ts';
+import { expectKept, noEffect } from '../generate/policies.ts';
 import { policyOf } from '../policy-text.ts';
 import { LOAD_CACHE } from '../options.ts';
 import type { Rows } from '../cache/encode.ts';
@@ -50,11 +51,14 @@ export async function loadCache(
     return config;
   });
   checkNumbers(manifest, arrays, config, where);
-  const given = typeof policy === 'function' ? await policy(manifest.policy) : policy,
+  // a sequence that had no policy has none to be found
+  const asked = manifest.policy === '' ? undefined : manifest.policy,
+    given = typeof policy !== 'function' ? policy : asked && (await policy(asked)),
     found = given === undefined ? undefined : await policyOf(given),
     { protect = [] } = manifest,
     compiled = remembered(withProtected(compile(found ?? id), protect), manifest),
     attends = await termIn(manifest, found && compiled, where);
+  if (budget !== undefined) expectKept(found, budget);
   const logits = Array.from({ length: manifest.logits }, (_, i) =>
     (arrays.get('logits') as Float32Array).slice(i * config.vocab, (i + 1) * config.vocab),
   );
@@ -75,11 +79,13 @@ export async function loadCache(
       allowance = given === undefined ? savedBudget(manifest) : allowanceOf(compiled, given, tokens, { sizes }),
       active = activePolicyOf(compiled, allowance, { ...(last && { last }), ...(attends && { attends }) });
     const notes =
-      found === undefined && manifest.budget !== null
-        ? [
-            `loaded without a policy: nothing is evicted from now on; ${manifest.policy} kept it at ${manifest.budget} slots`,
-          ]
-        : [];
+      budget !== undefined && !compiled.evicts
+        ? [noEffect(found, budget)]
+        : found === undefined && manifest.budget !== null
+          ? [
+              `loaded without a policy: nothing is evicted from now on; ${manifest.policy} kept it at ${manifest.budget} slots`,
+            ]
+          : [];
     return new Sequence(model, undefined, { start: { memory, active, outputs: new Outputs(logits), notes } });
   } catch (error) {
     memory.destroy();
@@ -148,7 +154,7 @@ function snapshotOf(manifest: SavedManifest, arrays: SavedArrays, heads: readonl
         rounded,
       };
     const records = recordsOf(whole(`${at}levels`), bytes(`${at}records`), headDim),
-      shape = { heads: 1, headDim, capacity: positions.length, form };
+      shape = { heads: 1, headDim, capacity: positions.length, form: unmovedForm(form) };
     return { ...storageOfRecords(shape, records, positions, false), rotations, biases, rounded };
   };
   const states = (list: readonly SavedState[], at: string): readonly StoredState[] =>

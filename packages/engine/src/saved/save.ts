@@ -95,7 +95,8 @@ async function save(sequence: Sequence): Promise<Uint8Array> {
   carried.forEach((numbers, i) => put(`carried.${i}`, numbers));
   const manifest: SavedManifest = {
     version: versionOf(layers, attends), // only what needs it is unknown to older releases
-    form: saved.layers[0].slots.form,
+    // slots at levels have the cache's own form, also where those of other layers were moved
+    form: (saved.layers.find(({ slots }) => !slots.records) ?? saved.layers[0]).slots.form,
     model: fingerprint,
     policy: policy.label,
     ...(policy.protectedSpans.length > 0 && { protect: policy.protectedSpans }),

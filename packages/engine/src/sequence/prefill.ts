@@ -3,7 +3,7 @@ import { isInputSignal, settleOwn, union } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
 import { slotModel } from '../decoder/keeps.ts';
 import { expectIds } from '../expect-given.ts';
-import { expectKept } from '../generate/policies.ts';
+import { expectKept, noEffect } from '../generate/policies.ts';
 import { evicts } from '../memory/active-policy.ts';
 import type { FeedOptions, Output } from '../memory/feed.ts';
 import type { Memory } from '../memory/memory.ts';
@@ -52,7 +52,10 @@ export async function* prefill(
   expectIds(ids, model.config.vocab);
   if (ids.length === 0) throw new KvError('prompt', 'must have at least one token, got none');
   const compiled = policy ? schedule.compiled(policy) : schedule.active.policy;
-  if (budget !== undefined && policies.length === 0 && !compiled.evicts) expectKept(policy, budget);
+  if (budget !== undefined && policies.length === 0 && !compiled.evicts) {
+    expectKept(policy, budget);
+    schedule.note(noEffect(policy, budget));
+  }
   const { needs, label, reach } = compiled,
     active = schedule.follow(compiled, schedule.allowance(compiled, budget, progress.length + ids.length));
   expectAlike(compiled, model);

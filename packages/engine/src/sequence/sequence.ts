@@ -5,7 +5,7 @@ import { greedy } from '../sampling/greedy.ts';
 import type { SamplingRule } from '../sampling/sampler.ts';
 import { policyOf } from '../policy-text.ts';
 import { expectIds, expectModel, expectSpans } from '../expect-given.ts';
-import { expectKept } from '../generate/policies.ts';
+import { expectKept, noEffect } from '../generate/policies.ts';
 import { activePolicyOf, evicts } from '../memory/active-policy.ts';
 import type { ActivePolicy } from '../memory/active-policy.ts';
 import { atLength } from '../memory/budget-sizes.ts';
@@ -15,7 +15,7 @@ import type { Memory } from '../memory/memory.ts';
 import type { TokenProgress } from '../memory/progress.ts';
 import type { Model } from '../memory/runtime.ts';
 import type { Observer } from '../memory/observer.ts';
-import { APPEND, SEQUENCE } from '../options.ts';
+import { APPEND, DECODE, SEQUENCE } from '../options.ts';
 import type { PrefillPartsOptions, PrefillOptions } from '../options.ts';
 import { Outputs } from './outputs.ts';
 import { PolicySchedule } from './policy-schedule.ts';
@@ -152,6 +152,7 @@ export class Sequence {
       this.#schedule.active = this.#schedule.follow(compiled, allowance);
       try {
         if (compiled.evicts) await this.#schedule.event();
+        else if (budget !== undefined) this.#schedule.note(noEffect(read, budget));
       } catch (error) {
         this.#schedule.active = before;
         throw error;
@@ -207,6 +208,7 @@ export class Sequence {
       started = performance.now();
     memory.expectUsable();
     expectIds([token], this.model.config.vocab);
+    if (every !== undefined) settleOwn('step', { every: DECODE.every }, { every });
     expectRoom(caches, 1, 'generation');
     stats.counts.steps++;
     const eventFollows = every !== undefined && evicts(this.active) && (progress.decoded + 1) % every === 0;
