@@ -91,6 +91,14 @@ describe('stretches', () => {
       lengths.map((n, i) => ({ name: `${i}`, ids: ids(n, 10_000 * i) })),
       { shortest: 10, longest: 17, tokens: 500 },
     );
+  test('are taken soon from far more text than is asked for', () => {
+    const long = { name: 'long', ids: ids(1_000_000) },
+      stretches = cutStretches([long], { shortest: 8, longest: 9, tokens: 800 }),
+      all = stretches.flatMap((one) => one.ids);
+    expect(all.length).toBeGreaterThan(780);
+    expect(all.length).toBeLessThanOrEqual(800);
+    expect(all.at(-1)).toBeGreaterThan(975_000);
+  });
   test('are consecutive tokens of lengths in the band, evenly over all texts, and no token is in two', () => {
     fc.assert(
       fc.property(fc.array(fc.nat(900), { minLength: 1, maxLength: 7 }), (lengths) => {

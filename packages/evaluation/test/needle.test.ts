@@ -347,6 +347,12 @@ describe('what is printed', () => {
     expect(counts[0]).toEqual(Array.from({ length: settings.tokens }, () => data.rows));
     expect(counts[1].reduce((a, b) => a + b, 0)).toBe(data.rows * (settings.tokens / 2));
   });
+  it('the report says when an answer is right, as it was asked', () => {
+    const said = (asking: 'cued' | 'free') =>
+      needleReport({ settings: { ...settings, asking }, arms, rows: rows(), results: told() });
+    expect(said('cued')).toContain('Answers are greedy and right only if they are the value exactly.');
+    expect(said('free')).toContain('right if the answer names the value. Answers are greedy. Speed');
+  });
   it('the report cannot be broken by the name of a policy', () => {
     const html = needleReport({
       settings: { ...settings, policies: ['full', '</script><b>&"', 'random'] },

@@ -37,7 +37,7 @@ export function cutStretches(
 ): readonly Stretch[] {
   if (texts.length === 0) throw new KvError('text', 'expected at least one text, got none');
   const all = texts.flatMap(({ ids }, of) => cut(ids, shortest, longest).map((part) => ({ of, ids: part }))),
-    taken = evenly(all, tokens),
+    taken = evenly(all, tokens, Math.floor(tokens / shortest)),
     used = [...new Set(taken.map(({ of }) => of))],
     // of texts, or of the stretches of the only one
     of = used.length > 1 ? used.length : taken.length,
@@ -51,9 +51,16 @@ export function cutStretches(
   return stretches;
 }
 
-/** Returns as many of the parts as have at most `tokens` tokens together, evenly over all of them; at least two. */
-function evenly<T extends { readonly ids: readonly number[] }>(all: readonly T[], tokens: number): readonly T[] {
-  for (let count = all.length; ; count--) {
+/**
+ * Returns as many of the parts as have at most `tokens` tokens together, evenly over all of them; at least two.
+ * @param most parts that can have so few: there may be far more
+ */
+function evenly<T extends { readonly ids: readonly number[] }>(
+  all: readonly T[],
+  tokens: number,
+  most: number,
+): readonly T[] {
+  for (let count = Math.min(all.length, Math.max(2, most)); ; count--) {
     const taken = Array.from({ length: count }, (_, i) => all[Math.floor((i * all.length) / count)]);
     if (count <= 2 || sum(taken.map(({ ids }) => ids.length)) <= tokens) return taken;
   }

@@ -44,7 +44,7 @@ ${keptText(table, shown, shown.example)}</section>`
 }
 <section aria-labelledby="numbers"><h2 id="numbers">All numbers</h2>
 ${resultTable(table)}</section>
-<footer><p>Seed ${settings.seed}; weights ${escapeHtml(settings.weights)}, on ${escapeHtml(settings.engine)}; ${asked(settings)}. Answers are greedy and right only if they are the value exactly. Speed was measured over ${minutes.toFixed(1)} minutes of answering.</p></footer>
+<footer><p>Seed ${settings.seed}; weights ${escapeHtml(settings.weights)}, on ${escapeHtml(settings.engine)}; ${asked(settings)}. Answers are greedy${settings.asking === 'cued' ? ' and right only if they are the value exactly' : ''}. Speed was measured over ${minutes.toFixed(1)} minutes of answering.</p></footer>
 </main>
 <script>${script}</script>
 </html>
