@@ -26,7 +26,8 @@ export function wanted({ metric, b, threshold, direction }: Contrast, than = '')
     [promised, other] = direction === 'worse' ? ['worse', 'better'] : ['better', 'worse'],
     size = Math.abs(threshold),
     amount = share ? `${number(100 * size)} points` : log ? percent(Math.exp(size) - 1) : number(size);
-  if (!b) return `${better} than ${number(threshold)}`;
+  if (!b)
+    return `${(better === 'higher') === (direction === undefined) ? 'higher' : 'lower'} than ${number(threshold)}`;
   if (threshold === 0) return `${promised}${than}`;
   return threshold > 0
     ? `${promised}${than} by more than ${amount}`
