@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { onlyAttention } from '@kv/checkpoints';
 import { bytesText } from '@kv/core/shared';
-import { generate, loadModel, type Model } from '@kv/models';
+import { generate, loadModel, saveCache, Sequence, type Model } from '@kv/models';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { heldShares } from '@kv/engine';
@@ -182,6 +182,15 @@ describe('kv chat', () => {
     expect((await chat(['--load', 'end.safetensors', '--policy', 'h2o', '--budget', '48'], ['x'])).stderr).toContain(
       'does not remember: save the conversation under a policy that reads it, such as',
     );
+  });
+  it('goes on with what a library saved that had no policy', async () => {
+    const loaded = await loadModel(model),
+      sequence = new Sequence(loaded);
+    await sequence.append(loaded.tokenizer.encode(TURN).ids);
+    writeFileSync(join(cwd, 'bare.safetensors'), await saveCache(sequence));
+    loaded.destroy();
+    const { code, stderr } = await chat(['--load', 'bare.safetensors', '--max-new-tokens', '2'], ['one']);
+    expect([code, stderr]).toEqual([0, expect.stringContaining('full keeps all until the context')]);
   });
   it('shows what was dropped, the bytes, and what can be typed', async () => {
     const { stdout, stderr } = await chat(KEEP, [TURN, TURN, '/dropped', '/bytes', '/help', '/what', '/quit', TURN]);

@@ -129,7 +129,7 @@ describe('kv run --document', () => {
         ['--policy', 'h2o', '--budget', '20'],
         /^--policy: 'h2o.*' reads attention.accumulated, which all does not remember: save the document under .* --policy 'h2o.*' --budget 100%, which drops nothing, or go on under the one that it was saved under, 'snapkv/,
       ],
-      [['--policy', 'full', '--budget', '20'], /^--policy: expected one that evicts to 20, got 'full'$/],
+      [['--policy', 'full', '--budget', '20'], /^--budget: expected a policy that evicts, got 'full': /],
       [['--policy', levels, '--budget', '2'], /^--budget: 2 slots are fewer than .* forces in every head/],
       [['--block', '8'], /^--block: expected none with --load-cache, whose text was read before/],
     ] as const) {
@@ -138,7 +138,7 @@ describe('kv run --document', () => {
       expect(stderr.trim()).toMatch(sentence);
     }
     expect((await run('--load-cache', 'full', ...asked, '--budget', '20')).stderr).toMatch(
-      /^--policy: expected one that evicts to 20, got 'full'$/m,
+      /^--budget: expected a policy that evicts, got 'full': name one with --policy, or leave --budget out$/m,
     );
     const { levels: of, kept } = (await json('--load-cache', 'all', '--engine', 'f32', ...asked)) as Answers & {
       levels: number[][][];

@@ -1,6 +1,6 @@
 import { totalmem } from 'node:os';
 import { resolve } from 'node:path';
-import { KvError, maybe, text } from '@kv/core';
+import { id, KvError, maybe, text } from '@kv/core';
 import { compile, expectBudget } from '@kv/core/engine';
 import type { Budget, Policy, ResolvedOptions } from '@kv/core';
 import { bytesText, counted } from '@kv/core/shared';
@@ -159,5 +159,5 @@ async function opened(
         }).catch((cause: unknown) => {
           throw given ? notSaved(cause, load, given, 'the conversation') : cause;
         });
-  return { sequence, policy: policy! }; // given, or asked for by loadCache
+  return { sequence, policy: policy ?? id }; // what a library saved may have had none
 }

@@ -2,14 +2,14 @@ import { isUtf8 } from 'node:buffer';
 import { closeSync, openSync, readSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { id, KvError } from '@kv/core';
-import { budgetText, compile, expectBudget, isShare } from '@kv/core/engine';
+import { compile, expectBudget, isShare } from '@kv/core/engine';
 import type { Policy } from '@kv/core';
 import { protectedSpans, report } from '@kv/engine';
 import { decode, loadCache as load, Sequence } from '@kv/models';
 import type { Budget, CacheForm, ChatTemplate, DecodeOptions, Model, ProtectedPart } from '@kv/models';
 import { engineText } from '../cache-text.ts';
 import { plain } from '../plain.ts';
-import { notSaved, policyOfCache } from '../policy/resolve-policy.ts';
+import { expectEvicting, notSaved, policyOfCache } from '../policy/resolve-policy.ts';
 import { keptLine, type KeptReport } from './kept-line.ts';
 import { notesText } from './notes.ts';
 import { documentIds, isOpenTurn, questionIds, turnTemplate, type TurnOptions } from './turns.ts';
@@ -169,7 +169,8 @@ async function loadedCache(
     policy: (label) => {
       by = label;
       if (again && !named) found = policyOfCache(file, label);
-      if (budget !== undefined) expectEvicting(found, budget);
+      expectEvicting([found], { budget });
+      if (budget !== undefined) expectBudget(compile(found), budget, { at: '--budget' });
       return found;
     },
   }).catch((cause: unknown) => {
@@ -200,14 +201,6 @@ async function loadedCache(
     base.destroy();
     throw error;
   }
-}
-
-/** @throws KvError for a policy that would not keep the budget */
-function expectEvicting(policy: Policy, budget: Budget): void {
-  const { evicts, label } = compile(policy);
-  if (!evicts)
-    throw new KvError('--policy', `expected one that evicts to ${budgetText(budget)}, got '${label || 'full'}'`);
-  expectBudget(compile(policy), budget, { at: '--budget' });
 }
 
 /** Maximum bytes of a text; anything larger is a mistake. */
