@@ -4,6 +4,8 @@ import { KvError } from '@kv/core';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { chatTemplate, type ChatMessage, type ChatTemplate } from '../src/chat/chat-template.ts';
+import { LiteralGrammar } from '../src/chat/tools/literal-grammar.ts';
+import { PYTHON } from '../src/chat/tools/literals.ts';
 import { templateMessages, type ConversationMessage } from '../src/chat/tools/template-messages.ts';
 import { answersOf, toolFormatOf } from '../src/chat/tools/tool-format-of.ts';
 import type { AnswerPart, AnswerReader, ToolFunction } from '../src/chat/tools/tool-format.ts';
@@ -220,6 +222,19 @@ describe.each(FORMATS)('%s', (name) => {
     const got = readAll(toolFormatOf(template)!.reader([weather]), cut);
     expect(got.calls).toEqual([]);
     expect(got.text).toContain('Par');
+  });
+
+  test('what is left of the closing mark of a whole call is no text', () => {
+    const text = written(name, [USER], {
+        role: 'assistant',
+        content: '',
+        tool_calls: [call('get_weather', { city: 'Paris' }, 'abcdefghi')],
+      }),
+      whole = readAll(toolFormatOf(template)!.reader([weather]), text);
+    for (let end = text.indexOf('Paris'); end <= text.length; end++) {
+      const got = readAll(toolFormatOf(template)!.reader([weather]), text.slice(0, end));
+      if (got.calls.length > 0) expect(got, text.slice(0, end)).toEqual(whole);
+    }
   });
 
   test('a long hostile answer takes time that grows with its length', () => {
@@ -507,9 +522,95 @@ describe('structures', () => {
       'f.a: expected bounds with a whole number between them, got 3 and 2',
     ],
     ['qwen3-coder', { type: 'string', minLength: 'x' }, 'f.a: expected minLength and maxLength to be counts'],
+    [
+      'qwen3-coder',
+      { type: 'string', pattern: '^a+$', minLength: 2 },
+      'f.a: the format qwen3-coder of this model cannot be held to minLength with pattern; leave it out',
+    ],
+    ['qwen3-coder', { type: 'string', not: { const: 'a' } }, 'cannot be held to not; leave it out'],
+    [
+      'qwen3-coder',
+      { enum: ['aa', 'b'], maxLength: 1 },
+      'cannot be held to maxLength with enum and const; leave it out',
+    ],
+    [
+      'qwen3-coder',
+      { enum: ['x</parameter>'] },
+      'f.a: the format qwen3-coder of this model cannot write "x</parameter>"',
+    ],
+    [
+      'qwen3-coder',
+      { type: 'string', minLength: 3, maxLength: 2 },
+      'f.a: expected minLength and maxLength that something',
+    ],
+    ['qwen3-coder', { type: 'string', enum: [] }, 'f.a: expected enum and const to list values of the type, got []'],
+    [
+      'lfm2',
+      { type: 'string', minLength: 3, maxLength: 2 },
+      'f.a: expected minLength and maxLength that something fits',
+    ],
+    ['gemma4', { type: 'array', minItems: 3, maxItems: 2 }, 'f.a: expected minItems and maxItems that something fits'],
+    ['lfm2', { enum: [] }, 'f.a: expected enum and const to list values of the type, got []'],
+    ['lfm2', { type: 'integer', const: 'a' }, 'f.a: expected enum and const to list values of the type, got ["a"]'],
+    ['lfm2', { type: [] }, 'f.a: expected a type, got a list of none'],
+    [
+      'gemma4',
+      { type: 'object', required: ['must'] },
+      'f.a: expected required to name properties of the schema, got "must"',
+    ],
+    ['lfm2', { $ref: '#/properties/a' }, 'f.a: expected a $ref that leads to a value, got #/properties/a, which leads'],
+    ['lfm2', { $ref: '#/100%' }, 'f.a: the $ref "#/100%" names nothing in the schema'],
+    [
+      'gemma4',
+      { type: 'object', properties: { b: { $ref: '#/properties/a' } }, required: ['b'] },
+      'tools: expected schemas that some finite value fits, got one that requires itself',
+    ],
+    [
+      'lfm2',
+      { type: 'array', items: { $ref: '#/properties/a' }, minItems: 1 },
+      'tools: expected schemas that some finite value fits, got one that requires itself',
+    ],
   ])('%s refuses %j by name', (format, schema, message) => {
     const tool = { name: 'f', parameters: { type: 'object', properties: { a: schema } } };
     expect(() => structure(format, [tool])).toThrow(message);
+  });
+
+  test('numbers of an argument are those between its bounds', () => {
+    const bound = fc.integer({ min: -30, max: 30 }),
+      bounds = fc.record(
+        { minimum: bound, exclusiveMinimum: bound, maximum: bound, exclusiveMaximum: bound },
+        { requiredKeys: [] },
+      );
+    fc.assert(
+      fc.property(
+        bounds,
+        fc.nat(3),
+        fc.integer({ min: -3, max: 3 }),
+        fc.constantFrom('integer', 'number'),
+        (given, at, by, type) => {
+          if (Object.keys(given).length === 0) return;
+          const { minimum, maximum, exclusiveMinimum, exclusiveMaximum } = given,
+            near = Object.values(given).at(at % Object.keys(given).length) as number,
+            value = near + (type === 'integer' ? by : by / 2),
+            fits =
+              value >= (minimum ?? -Infinity) &&
+              value <= (maximum ?? Infinity) &&
+              value > (exclusiveMinimum ?? -Infinity) &&
+              value < (exclusiveMaximum ?? Infinity);
+          const grammar = new LiteralGrammar(PYTHON);
+          let rule: string;
+          try {
+            rule = grammar.value({ type, ...given }, {}, 't');
+          } catch {
+            return; // nothing lies between, or no whole number
+          }
+          const [, body = ''] = new RegExp(`^${rule} ::= (.*)$`, 'm').exec(grammar.grammar(rule)) ?? [],
+            expression = body.replaceAll('"."', '\\.').replace(/[" ]/g, '');
+          expect(new RegExp(`^(?:${expression})$`).test(String(value)), `${value} in ${body}`).toBe(fits);
+        },
+      ),
+      { numRuns: 1000 },
+    );
   });
 
   test('names that no format writes, and names twice, are refused', () => {
@@ -531,7 +632,10 @@ describe('structures', () => {
           $defs: Object.fromEntries(ten.map((_, i) => [i, { anyOf: [...ten, { type: 'string' }] }])),
         },
       };
-    for (const format of FORMATS) expect(JSON.stringify(structure(format, [tool]))).toContain('f');
+    for (const format of FORMATS)
+      if (format === 'lfm2' || format === 'gemma4')
+        expect(() => structure(format, [tool])).toThrow('which leads back to itself');
+      else expect(JSON.stringify(structure(format, [tool]))).toContain('f');
     expect(
       readAll(
         answersOf(templateOf('qwen3-coder')).reader([tool], ''),

@@ -111,6 +111,24 @@ describe('a structure', () => {
     expect(allowedIds(matcher.allowed())).toContain(end);
     matcher.destroy();
   });
+  test('has counted texts between tags, of no fewer characters and no more', async () => {
+    for (const [text, fits] of [
+      ['a', false],
+      ['ab', true],
+      ['a\né', true],
+      ['abcd', false],
+    ] as const) {
+      const content = { type: 'grammar', grammar: 'root ::= [^<]{2,3}' } as const,
+        matcher = await begun({ kind: 'structure', structure: { type: 'tag', begin: '<a>', content, end: '</a>' } }),
+        take = (): void => {
+          for (const id of ids(`<a>${text}</a>`)) matcher.accept(id);
+        };
+      if (fits) take();
+      else expect(take, text).toThrow('may not come here');
+      expect(matcher.complete).toBe(fits);
+      matcher.destroy();
+    }
+  });
   test('without the mark, the special token may not come', async () => {
     const { marks: _, ...unmarked } = call as Extract<AnswerForm, { kind: 'structure' }>,
       matcher = await begun(unmarked);

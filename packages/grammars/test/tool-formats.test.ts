@@ -23,6 +23,8 @@ const TOOLS: readonly ToolFunction[] = [
       type: 'object',
       properties: {
         Query: { type: 'string', maxLength: 12 },
+        code: { type: 'string', minLength: 2, maxLength: 4 },
+        more: { type: 'string', minLength: 3 },
         kind: { enum: ['a "b"', 'c', 'd\ne'] },
         most: { type: 'integer', minimum: -3, maximum: 120 },
         near: { type: 'number', minimum: 0, exclusiveMaximum: 2 },

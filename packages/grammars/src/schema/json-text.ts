@@ -123,11 +123,11 @@ export class JsonText {
       const some = sequence(rest, repeat(sequence(this.#comma, rest), Math.max(0, least - 1), Math.max(0, most - 1)));
       return this.#between('[', least > 0 ? some : optional(some), ']');
     }
-    for (let i = whole.length - 1; i >= 0; i--) {
-      const here = sequence(...(i > 0 ? [this.#comma] : []), whole[i] as Node, tail);
-      tail = i >= least ? optional(here) : here;
-    }
-    return this.#between('[', tail, ']');
+    const item = (i: number): Node[] => [...(i > 0 ? [this.#comma] : []), whole[i] as Node],
+      must = Math.min(least, whole.length);
+    for (let i = whole.length - 1; i >= must; i--) tail = optional(sequence(...item(i), tail));
+    const needed = Array.from({ length: must }, (_, i) => item(i)).flat();
+    return this.#between('[', sequence(...needed, tail), ']');
   }
   /** An object of these members in this order. */
   members(

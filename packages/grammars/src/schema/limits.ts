@@ -35,8 +35,12 @@ const WIDE = 15_000,
   NARROW = 100,
   BEGIN = 200;
 
-/** @throws KvError for rules that would take too long to compile */
-export function expectWork(rules: Rules): void {
+/**
+ * Counts the work of rules.
+ * @param before work of others that are compiled with them
+ * @throws KvError for what would take too long to compile
+ */
+export function expectWork(rules: Rules, before = 0): number {
   const firsts = new Map<string, First>(),
     first = (name: string): First => {
       let known = firsts.get(name);
@@ -47,13 +51,14 @@ export function expectWork(rules: Rules): void {
       }
       return known;
     };
-  let work = 0;
+  let work = before;
   for (const [name, node] of rules) work += workOf(node, first) + first(name).count * BEGIN;
   if (work > MOST_WORK)
     throw new KvError(
       'schema',
       `would take too long to compile: expected work of at most ${MOST_WORK}, got ${Math.ceil(work)}; what costs most are long maxLength and minLength, counted repetitions in patterns, large enums and many optional properties`,
     );
+  return work;
 }
 
 /** How many things a text may begin with, and whether it may be empty. */

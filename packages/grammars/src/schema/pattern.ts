@@ -1,6 +1,6 @@
 import { RegExpParser, type AST } from '@eslint-community/regexpp';
 import { characterOf, type JsonText } from './json-text.ts';
-import { choice, joinRanges, others, rule, sequence } from './node.ts';
+import { choice, empty, joinRanges, others, repeat, rule, sequence, text } from './node.ts';
 import type { Node, Range } from './node.ts';
 
 const last = 0x10ffff;
@@ -83,6 +83,34 @@ export function patternNode(json: JsonText, name: string, pattern: string, refus
       }),
     ),
   );
+}
+
+/** Returns an expression as a part of a grammar, for the work that it is; undefined for one that cannot be read. */
+export function expressionNode(pattern: string): Node | undefined {
+  const options = (alternatives: readonly AST.Alternative[]): Node =>
+    choice(...alternatives.map(({ elements }) => sequence(...elements.map(one))));
+  const one = (node: AST.Element): Node => {
+    switch (node.type) {
+      case 'Character':
+        return text(node.raw);
+      case 'CharacterSet':
+        return { is: 'chars', ranges: [], beyond: node.kind === 'any' || node.kind === 'property' || node.negate };
+      case 'CharacterClass':
+        return { is: 'chars', ranges: [], beyond: node.negate };
+      case 'Group':
+      case 'CapturingGroup':
+        return options(node.alternatives);
+      case 'Quantifier':
+        return repeat(one(node.element), node.min, node.max);
+      default:
+        return empty;
+    }
+  };
+  try {
+    return options(new RegExpParser({ ecmaVersion: 2025 }).parsePattern(pattern, 0, pattern.length, true).alternatives);
+  } catch {
+    return undefined;
+  }
 }
 
 function mayBeEmpty(node: AST.Element): boolean {

@@ -3,7 +3,7 @@ import { checkSize, expectWork } from './limits.ts';
 import { formats, otherFormats } from './formats.ts';
 import { JsonText } from './json-text.ts';
 import { choice, ebnf, finite, never, oneOf, sequence, text } from './node.ts';
-import type { Node } from './node.ts';
+import type { Node, Rules } from './node.ts';
 import { numbersWithin } from './numbers.ts';
 import { patternNode } from './pattern.ts';
 
@@ -71,11 +71,15 @@ export function objectGrammar(): string {
   return grammarText(json, sequence(json.space, json.object));
 }
 
-/** Writes a grammar of texts, and the rules that they need. @throws KvError for one that would take too long to compile */
-export function grammarText(json: JsonText, value: Node): string {
+/** Returns the rules of texts, and those that they need. @throws KvError where no text ends */
+export function rulesOf(json: JsonText, value: Node): Rules {
   const rules = finite(new Map([['root', value], ...json.rules]));
-  if (!rules.has('root'))
-    throw new KvError('schema', 'expected a schema that some finite value fits, got one that none does');
+  if (rules.has('root')) return rules;
+  throw new KvError('schema', 'expected a schema that some finite value fits, got one that none does');
+}
+
+function grammarText(json: JsonText, value: Node): string {
+  const rules = rulesOf(json, value);
   expectWork(rules);
   return ebnf(rules);
 }
@@ -264,6 +268,12 @@ export class SchemaReader {
       least = lengthOf(fields, 'minItems', at) ?? 0,
       most = lengthOf(fields, 'maxItems', at) ?? Infinity;
     if (Array.isArray(fields.items)) refuse(`${at}.items`, 'must be a schema, got a list', 'use prefixItems');
+    if (first.length - least > DEEPEST)
+      refuse(
+        `${at}.prefixItems`,
+        `must have at most ${DEEPEST} more than minItems, got ${first.length - least}`,
+        'raise minItems',
+      );
     const items = fields.items === undefined ? true : fields.items;
     if (least > most || (items === false && least > first.length)) return never;
     return this.#json.list(

@@ -44,8 +44,9 @@ export function* readAnswer(input: Incoming, out: AnswerParts, forms: AnswerForm
     { triggers, closers }: Pick<CallSyntax, 'triggers' | 'closers'> = tools.length > 0 && syntax ? syntax : NONE,
     offered = new Map(tools.map((tool) => [tool.name, tool])),
     marks = [...triggers, ...closers, ...(reasoning ? [reasoning.open] : [])];
-  const pass = (what: 'text' | 'reasoning') => (text: string) => {
-    out.say(what, text);
+  const pass = (what: 'text' | 'reasoning') => (text: string, cut?: true) => {
+    // the closing mark of a call that is whole, cut short by a limit of tokens, is no text
+    if (!cut || !out.closing || !closers.some((mark) => mark.startsWith(text))) out.say(what, text);
     input.taken = '';
   };
   const report = (call: ReadCall): boolean => {

@@ -77,17 +77,17 @@ export class Incoming {
 
   /**
    * Takes text up to and with the first of the marks, none of which may begin another.
-   * @param pass gets the text before it, as it becomes certain
+   * @param pass gets the text before it, as it becomes certain; `cut` where the answer ends within what may be a mark
    * @returns the mark, or undefined at the answer's end
    */
-  *until(marks: readonly string[], pass: (text: string) => void): Reading<string | undefined> {
+  *until(marks: readonly string[], pass: (text: string, cut?: true) => void): Reading<string | undefined> {
     const first = new Set(marks.map((mark) => mark.charAt(0)));
     let held = '';
     for (;;) {
       const text = held === '' ? this.#before(first) : '';
       if (text !== '') pass(text);
       if ((yield* this.peek()) === '') {
-        if (held !== '') pass(held);
+        if (held !== '') pass(held, true);
         return undefined;
       }
       yield* this.take((char) => {

@@ -1,9 +1,9 @@
 import { KvError } from '@kv/core';
 import { writeLiteral, type Literals } from './literals.ts';
-import { alternatives, propertiesOf, schemaAt, schemaOf, typesOf, type Schema } from './schema.ts';
+import { alternatives, propertiesOf, schemaAt, schemaOf, typesOf, valuesOf, type Schema } from './schema.ts';
 
 /** Keywords that the grammars of values cannot hold an answer to. */
-const BEYOND = [
+export const BEYOND: readonly string[] = [
   ...['pattern', 'multipleOf', 'uniqueItems', 'contains', 'prefixItems', 'not', 'if', 'dependentRequired'],
   ...['dependentSchemas', 'dependencies', 'patternProperties', 'propertyNames', 'minProperties', 'maxProperties'],
   ...['unevaluatedProperties', 'unevaluatedItems'],
@@ -35,6 +35,8 @@ export class LiteralGrammar {
   readonly #named = new Map<string, string>();
   /** Schemas that a `$ref` may name parts of; their rules are not those of another. */
   readonly #roots: Schema[] = [];
+  /** References that lead to each other with nothing between. */
+  #open: readonly string[] = [];
   #depth = 0;
 
   constructor(form: Literals) {
@@ -53,8 +55,15 @@ export class LiteralGrammar {
     return name;
   }
 
-  /** Returns the grammar with `body` as its root. */
+  /** Returns the grammar with `body` as its root. @throws KvError for schemas that no finite value fits */
   grammar(body: string): string {
+    const ends = new Set<string>();
+    for (let before = -1; before < ends.size; ) {
+      before = ends.size;
+      for (const [name, rule] of this.#rules) if (!ends.has(name) && reachesEnd(rule, ends)) ends.add(name);
+    }
+    if (ends.size < this.#rules.size)
+      throw new KvError('tools', 'expected schemas that some finite value fits, got one that requires itself');
     return [`root ::= ${body}`, ...Array.from(this.#rules, ([name, rule]) => `${name} ::= ${rule}`)].join('\n');
   }
 
@@ -65,7 +74,8 @@ export class LiteralGrammar {
     let first = '""',
       later = '""';
     for (const [name, one, required] of this.#ordered(propertiesOf(schema, where)).toReversed()) {
-      const member = this.rule(`${key(name)} ${this.value(one, root, `${where}.${name}`)}`);
+      const value = this.#inside(() => this.value(one, root, `${where}.${name}`)),
+        member = this.rule(`${key(name)} ${value}`);
       const [next, after] = [first, later];
       later = this.rule(required ? `${between}${member} ${after}` : `(${between}${member})? ${after}`);
       first = this.rule(required ? `${member} ${after}` : `${member} ${after} | ${next}`);
@@ -102,9 +112,17 @@ export class LiteralGrammar {
       );
     if (chosen === '$ref') {
       if (!this.#roots.includes(root)) this.#roots.push(root);
-      return this.#once(`${this.#roots.indexOf(root)} ${String(schema.$ref)}`, () =>
-        this.value(schemaAt(root, schema.$ref, where), root, where),
-      );
+      const key = `${this.#roots.indexOf(root)} ${String(schema.$ref)}`,
+        open = this.#open;
+      if (open.includes(key))
+        throw new KvError(
+          where,
+          `expected a $ref that leads to a value, got ${String(schema.$ref).slice(0, 60)}, which leads back to itself`,
+        );
+      this.#open = [...open, key];
+      const rule = this.#once(key, () => this.value(schemaAt(root, schema.$ref, where), root, where));
+      this.#open = open;
+      return rule;
     }
     if (chosen !== undefined)
       return this.#either(
@@ -112,10 +130,20 @@ export class LiteralGrammar {
           this.value(schema.type === undefined ? one : { type: schema.type, ...one }, root, where),
         ),
       );
-    const values = schema.const !== undefined ? [schema.const] : schema.enum;
-    if (Array.isArray(values))
-      return this.rule(values.map((value) => quoted(writeLiteral(value, this.#form, where))).join(' | '));
-    return this.#either(typesOf(schema).map((type) => this.#typed(type, schema, root, where)));
+    const values = valuesOf(schema, where);
+    if (values) return this.rule(values.map((value) => quoted(writeLiteral(value, this.#form, where))).join(' | '));
+    const types = typesOf(schema);
+    if (types.length === 0) throw new KvError(where, 'expected a type, got a list of none');
+    return this.#either(types.map((type) => this.#typed(type, schema, root, where)));
+  }
+
+  /** Reads what is between brackets, where references may lead back. */
+  #inside(read: () => string): string {
+    const open = this.#open;
+    this.#open = [];
+    const rule = read();
+    this.#open = open;
+    return rule;
   }
 
   #typed(type: string, schema: Schema, root: Schema, where: string): string {
@@ -130,12 +158,26 @@ export class LiteralGrammar {
   }
 
   #string({ minLength, maxLength }: Schema, where: string): string {
-    const count = times(minLength, maxLength, where);
+    const least = count(minLength, 0, where),
+      most = count(maxLength, undefined, where);
+    expectOrder(least, most, 'minLength and maxLength', where);
     return this.#either(
-      this.#form.quotes.map((quote) =>
-        this.rule(`${quoted(quote)} ${this.#char(quote, count !== '*')}${count} ${quoted(quote)}`),
-      ),
+      this.#form.quotes.map((quote) => this.rule(`${quoted(quote)} ${this.#rest(quote, least, most)}`)),
     );
+  }
+
+  /** What is left of a string. One rule for each number of characters: strings share them, and they compile fast. */
+  #rest(quote: string, least: number, most: number | undefined): string {
+    const char = this.#char(quote, least > 0 || most !== undefined);
+    let rest = most === undefined ? `${char}* ${quoted(quote)}` : quoted(quote);
+    for (let left = 1; left <= (most ?? least); left++) {
+      const then = rest,
+        needed = most === undefined || left > most - least;
+      rest = this.#once(`rest ${quote} ${left} ${most === undefined ? 'more' : needed ? most - least : ''}`, () =>
+        needed ? `${char} ${then}` : `${quoted(quote)} | ${char} ${then}`,
+      );
+    }
+    return rest;
   }
 
   /** A character of a string between two quotes; several that stand for themselves, unless they are counted. */
@@ -149,13 +191,9 @@ export class LiteralGrammar {
   }
 
   #number(type: string, schema: Schema, where: string): string {
-    const bound = BOUNDS.find(
-      (key) => schema[key] !== undefined && Math.abs(Number(schema[key])) < Number.MAX_SAFE_INTEGER,
-    );
-    if (bound !== undefined) {
-      const [least, most] = boundsOf(schema, where);
-      return this.rule(type === 'integer' ? integers(least, most) : numbers(least, most, schema, where));
-    }
+    const bounds = boundsOf(schema, where);
+    if (bounds.least !== undefined || bounds.most !== undefined)
+      return this.rule(type === 'integer' ? integers(bounds.least, bounds.most) : numbers(bounds, schema, where));
     const whole = '"-"? ("0" | [1-9] [0-9]{0,15})';
     return this.#once(type, () => this.rule(type === 'integer' ? whole : `${whole} ("." [0-9]{1,16})?`));
   }
@@ -163,20 +201,26 @@ export class LiteralGrammar {
   #array(schema: Schema, root: Schema, where: string): string {
     const { minItems, maxItems } = schema,
       least = count(minItems, 0, where),
-      most = count(maxItems, undefined, where),
-      item = schema.items === undefined ? this.#any() : this.value(schemaOf(schema.items, where), root, `${where}[]`);
+      most = count(maxItems, undefined, where);
+    expectOrder(least, most, 'minItems and maxItems', where);
+    const item =
+      schema.items === undefined
+        ? this.#any()
+        : this.#inside(() => this.value(schemaOf(schema.items, where), root, `${where}[]`));
     if (most === 0) return this.rule('"[]"');
     const more = `(${quoted(this.#form.comma)} ${item})${times(Math.max(0, least - 1), most === undefined ? undefined : most - 1, where)}`;
     return this.rule(`"[" ${least === 0 ? `(${item} ${more})?` : `${item} ${more}`} "]"`);
   }
 
   #object(schema: Schema, root: Schema, where: string): string {
-    if (schema.properties !== undefined)
+    if (schema.properties !== undefined || schema.required !== undefined)
       return this.rule(`"{" ${this.members(schema, root, where, (name) => this.#key(name, where))} "}"`);
     const free = schema.additionalProperties;
     if (free === false) return this.rule('"{}"');
     const value =
-        free === undefined || free === true ? this.#any() : this.value(schemaOf(free, where), root, `${where}.*`),
+        free === undefined || free === true
+          ? this.#any()
+          : this.#inside(() => this.value(schemaOf(free, where), root, `${where}.*`)),
       { comma, colon, bareKeys } = this.#form,
       key = bareKeys ? '[a-zA-Z0-9_]{1,64}' : this.#string({}, where),
       member = this.rule(`${key} ${quoted(colon)} ${value}`);
@@ -236,8 +280,47 @@ function count<T>(given: unknown, usual: T, where: string): number | T {
   throw new KvError(where, `expected a count of at least 0, got ${JSON.stringify(given)?.slice(0, 60)}`);
 }
 
-/** Returns the least and the most integer between the bounds of a schema. */
-function boundsOf(schema: Schema, where: string): readonly [number | undefined, number | undefined] {
+function expectOrder(least: number, most: number | undefined, names: string, where: string): void {
+  if (most !== undefined && least > most)
+    throw new KvError(where, `expected ${names} that something fits, got ${least} and ${most}`);
+}
+
+const PARTS = /"(?:[^"\\]|\\.)*"|\[(?:[^\]\\]|\\.)*\]|r\d+|[()|*?]|\{0,/g;
+
+/** Returns whether some text of a rule ends, where those of other rules do. */
+function reachesEnd(rule: string, ends: ReadonlySet<string>): boolean {
+  let option = { any: false, all: true, last: true };
+  const outer: (typeof option)[] = [],
+    done = (): boolean => option.any || (option.all && option.last);
+  const take = (last: boolean): void => {
+    option = { ...option, all: option.all && option.last, last };
+  };
+  for (const [part] of rule.matchAll(PARTS)) {
+    if (part === '(') {
+      outer.push(option);
+      option = { any: false, all: true, last: true };
+    } else if (part === ')') {
+      const ended = done();
+      option = outer.pop() as typeof option;
+      take(ended);
+    } else if (part === '|') option = { any: done(), all: true, last: true };
+    else if (part === '*' || part === '?' || part === '{0,') option.last = true;
+    else take(!part.startsWith('r') || ends.has(part));
+  }
+  return done();
+}
+
+/** The least and the most integer between bounds, and whether numbers next to them are in too. */
+interface Bounds {
+  readonly least: number | undefined;
+  readonly most: number | undefined;
+  /** The least that numbers lie above, and the most that they lie below. */
+  readonly above: number | undefined;
+  readonly below: number | undefined;
+}
+
+/** Returns the bounds of a schema; those beyond what numbers tell apart say nothing. */
+function boundsOf(schema: Schema, where: string): Bounds {
   const bound = (key: string): number | undefined => {
     const value = schema[key];
     if (value === undefined) return undefined;
@@ -245,13 +328,21 @@ function boundsOf(schema: Schema, where: string): readonly [number | undefined, 
       throw new KvError(where, `expected ${key} to be a number, got ${JSON.stringify(value)?.slice(0, 60)}`);
     return Math.abs(value) >= Number.MAX_SAFE_INTEGER ? undefined : value;
   };
-  const above = bound('exclusiveMinimum'),
-    below = bound('exclusiveMaximum'),
-    least = Math.max(Math.ceil(bound('minimum') ?? -Infinity), above === undefined ? -Infinity : Math.floor(above) + 1),
-    most = Math.min(Math.floor(bound('maximum') ?? Infinity), below === undefined ? Infinity : Math.ceil(below) - 1);
+  const low = bound('minimum') ?? -Infinity,
+    high = bound('maximum') ?? Infinity,
+    lowOut = bound('exclusiveMinimum') ?? -Infinity,
+    highOut = bound('exclusiveMaximum') ?? Infinity,
+    least = Math.max(Math.ceil(low), Math.floor(lowOut) + 1),
+    most = Math.min(Math.floor(high), Math.ceil(highOut) - 1);
   if (least > most)
     throw new KvError(where, `expected bounds with a whole number between them, got ${least} and ${most}`);
-  return [Number.isFinite(least) ? least : undefined, Number.isFinite(most) ? most : undefined];
+  const finite = (value: number): number | undefined => (Number.isFinite(value) ? value : undefined);
+  return {
+    least: finite(least),
+    most: finite(most),
+    above: finite(Math.max(low, lowOut)),
+    below: finite(Math.min(high, highOut)),
+  };
 }
 
 /** Whole numbers between two bounds, in EBNF. */
@@ -290,14 +381,12 @@ function naturals(least: number, most: number | undefined): readonly string[] {
 }
 
 /** Numbers between whole bounds, in EBNF. */
-function numbers(least: number | undefined, most: number | undefined, schema: Schema, where: string): string {
+function numbers({ least, most, above, below }: Bounds, schema: Schema, where: string): string {
   const odd = BOUNDS.find((key) => schema[key] !== undefined && !Number.isInteger(schema[key]));
   if (odd !== undefined)
     throw new KvError(where, `expected a whole number as ${odd} of a number in this model's format of calls`);
   const parts = [integers(least, most)];
   const fraction = '"." [0-9]{0,15} [1-9]';
-  const above = typeof schema.exclusiveMinimum === 'number' ? (least as number) - 1 : least,
-    below = typeof schema.exclusiveMaximum === 'number' ? (most as number) + 1 : most;
   // n.f lies between n and n + 1, -n.f between -n - 1 and -n
   const inner = (from: number | undefined, to: number | undefined): readonly string[] =>
     to !== undefined && (from ?? 0) > to - 1 ? [] : naturals(from ?? 0, to === undefined ? undefined : to - 1);

@@ -19,7 +19,11 @@ export function schemaAt(root: Schema, ref: unknown, where: string): Schema {
     );
   let at: unknown = root;
   for (const part of ref.split('/').slice(1)) {
-    const key = decodeURIComponent(part).replaceAll('~1', '/').replaceAll('~0', '~');
+    let key = part;
+    try {
+      key = decodeURIComponent(part);
+    } catch {} // as it is written
+    key = key.replaceAll('~1', '/').replaceAll('~0', '~');
     at = typeof at === 'object' && at !== null && Object.hasOwn(at, key) ? (at as Schema)[key] : undefined;
   }
   if (at === undefined)
@@ -41,6 +45,25 @@ const TYPES: readonly string[] = ['object', 'array', 'string', 'number', 'boolea
 export const typeOf = (value: unknown): string =>
   value === null ? 'null' : Array.isArray(value) ? 'array' : typeof value;
 
+/**
+ * Returns the values that a schema lists, of its types; undefined where it lists none.
+ * @throws KvError where none of them is of its types
+ */
+export function valuesOf(schema: Schema, where: string): readonly unknown[] | undefined {
+  const { const: value, enum: values, type } = schema,
+    listed = value === undefined ? values : [value];
+  if (listed === undefined) return undefined;
+  if (!Array.isArray(listed))
+    throw new KvError(where, `expected enum to be a list, got ${JSON.stringify(listed)?.slice(0, 60)}`);
+  const types = typesOf({ type }),
+    fit = listed.filter((one) => types.includes(typeOf(one)) || (types.includes('integer') && Number.isInteger(one)));
+  if (fit.length > 0) return fit;
+  throw new KvError(
+    where,
+    `expected enum and const to list values of the type, got ${JSON.stringify(listed).slice(0, 60)}`,
+  );
+}
+
 /** Returns the alternatives of a schema, itself where it has none. */
 export function alternatives(schema: Schema, where: string): readonly Schema[] {
   const of = (schema.anyOf ?? schema.oneOf ?? schema.allOf) as unknown;
@@ -52,7 +75,9 @@ export function alternatives(schema: Schema, where: string): readonly Schema[] {
 
 /** Returns the properties of a schema of an object, in order, and whether each is required. */
 export function propertiesOf(schema: Schema, where: string): readonly (readonly [string, Schema, boolean])[] {
-  const required = new Set(Array.isArray(schema.required) ? (schema.required as readonly unknown[]) : []),
+  if (schema.required !== undefined && !Array.isArray(schema.required))
+    throw new KvError(where, `expected required to be a list, got ${JSON.stringify(schema.required)?.slice(0, 60)}`);
+  const required = new Set((schema.required ?? []) as readonly unknown[]),
     properties = schema.properties === undefined ? {} : schemaOf(schema.properties, where);
   for (const name of required)
     if (typeof name !== 'string' || !Object.hasOwn(properties, name))

@@ -2,7 +2,17 @@ import { KvError } from '@kv/core';
 import { byTool, optional, parametersOf, tag, type CallSyntax } from '../call-syntax.ts';
 import type { Incoming, Reading } from '../incoming.ts';
 import { jsonText, valueOfJson } from '../json-text.ts';
-import { alternatives, objectSchema, propertiesOf, schemaAt, typeOf, typesOf, type Schema } from '../schema.ts';
+import { BEYOND } from '../literal-grammar.ts';
+import {
+  alternatives,
+  objectSchema,
+  propertiesOf,
+  schemaAt,
+  typeOf,
+  typesOf,
+  valuesOf,
+  type Schema,
+} from '../schema.ts';
 import type { AnswerStructure } from '../structure.ts';
 import type { ToolFunction } from '../tool-format.ts';
 import { NAME, told } from './json-calls.ts';
@@ -140,12 +150,25 @@ function parameterValue(schema: Schema, root: Schema, where: string): AnswerStru
 }
 
 function leafValues(schema: Schema, root: Schema, where: string): readonly AnswerStructure[] {
-  const values = schema.const !== undefined ? [schema.const] : schema.enum;
-  if (Array.isArray(values))
-    return values.map((value) => ({
-      type: 'const_string',
-      value: typeof value === 'string' ? value : JSON.stringify(value),
-    }));
+  const values = valuesOf(schema, where),
+    alone = values ? 'enum and const' : typeof schema.pattern === 'string' ? 'pattern' : undefined,
+    beyond = [...BEYOND, ...(alone === undefined ? [] : ['minLength', 'maxLength'])].find(
+      (key) => schema[key] !== undefined && (key !== 'pattern' || values),
+    );
+  if (beyond !== undefined)
+    throw new KvError(
+      where,
+      `the format qwen3-coder of this model cannot be held to ${beyond}${BEYOND.includes(beyond) ? '' : ` with ${alone}`}; leave it out`,
+    );
+  if (values)
+    return values.map((one) => {
+      const value = typeof one === 'string' ? one : JSON.stringify(one);
+      if (!value.includes('</parameter>')) return { type: 'const_string', value };
+      throw new KvError(
+        where,
+        `the format qwen3-coder of this model cannot write ${JSON.stringify(value.slice(0, 60))}`,
+      );
+    });
   return typesOf(schema).map((type) =>
     type === 'string'
       ? stringOf(schema, where)
@@ -159,6 +182,11 @@ function stringOf({ pattern, minLength, maxLength }: Schema, where: string): Ans
   const [least, most] = [minLength ?? 0, maxLength ?? ''];
   if (!Number.isInteger(least) || (most !== '' && !Number.isInteger(most)))
     throw new KvError(where, 'expected minLength and maxLength to be counts');
+  if (most !== '' && (least as number) > (most as number))
+    throw new KvError(
+      where,
+      `expected minLength and maxLength that something fits, got ${least as number} and ${most as number}`,
+    );
   return { type: 'grammar', grammar: `root ::= [^<]{${least as number},${most as number}}` };
 }
 
