@@ -142,7 +142,10 @@ test('slots at levels of their own behave as lists of rounded numbers, to the bi
               if (state.moved) for (const slot of heads.flat()) slot.key = rounded(own, 'keys', slot.key);
               [state.levelled, state.moved] = [true, false];
             }
-            if (kept.every(({ length }) => length === 0)) state.levelled = false;
+            if (kept.every(({ length }) => length === 0) && state.levelled) {
+              state.levelled = false;
+              if (state.rebased) state.moved = own > HALF;
+            }
             heads.forEach((slots, g) => {
               const left = Array.from(kept[g], (i) => slots[i]);
               left.forEach((slot, i) => {

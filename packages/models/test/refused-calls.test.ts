@@ -3,9 +3,10 @@ import { snapkv } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
 import { moments } from '@kv/transforms-moments';
 import { policy as policyOf } from '@kv/policies';
+import type { HostCaches } from '@kv/engine';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { Chat, createPrefixStore, loadCache, loadModel, saveCache, Sequence } from '../src/index.ts';
+import { Chat, createPrefixStore, decode, loadCache, loadModel, saveCache, Sequence } from '../src/index.ts';
 import type { Model } from '../src/index.ts';
 
 let model: Model, ids: readonly number[];
@@ -215,4 +216,58 @@ describe('a chat', () => {
     );
     chat.destroy();
   });
+});
+
+it('protects any number of ranges, at once and call by call', async () => {
+  const long = Array.from({ length: 700 }, (_, i) => ids[i % ids.length]!),
+    [once, often] = [new Sequence(model, undefined, { window: 800 }), new Sequence(model, undefined, { window: 800 })],
+    spans = Array.from({ length: 300 }, (_, i) => [2 * i, 2 * i + 1] as const);
+  for (const each of [once, often]) await each.prefill(long);
+  once.protect(spans);
+  for (const span of spans.slice(0, 70)) often.protect([span]);
+  for (const each of [once, often]) await each.evict('knorm', 320);
+  expect(once.kept()[3]![1]).toEqual(expect.arrayContaining(spans.map(([from]) => from)));
+  expect(often.kept()[3]![1]).toEqual(expect.arrayContaining(spans.slice(0, 70).map(([from]) => from)));
+  expect(often.active.policy.protectedSpans).toHaveLength(70);
+  for (const each of [once, often]) each.destroy();
+});
+
+it('what decoding freed is told apart from what was never recorded', async () => {
+  const sequence = new Sequence(model);
+  await sequence.prefill(ids.slice(0, 40), { policies: ['snapkv(window=4,kernel=3)'] });
+  for await (const _ of decode(sequence, { maxNewTokens: 2 }));
+  const sentence =
+    'sequence: the signal attention.window(w=4) was freed, since no event was to follow: give `decode` `remember` or `every`, and `prefill` no `forget`';
+  for (const each of [sequence, sequence.fork()])
+    await expect(each.evict('snapkv(window=4,kernel=3)', 20)).rejects.toThrow(sentence);
+  sequence.destroy();
+});
+
+it('prompts share what they begin with where layers carry states, without `block`', async () => {
+  const hybrid = await loadModel('packages/model-hybrid'),
+    store = createPrefixStore(hybrid, { maxBytes: 1e9 }),
+    prompt = Array.from({ length: 160 }, (_, i) => 3 + ((7 * i) % 58));
+  await store.add(prompt);
+  const sequence = await store.sequence([...prompt.slice(0, 100), 5, 6]),
+    alone = new Sequence(hybrid);
+  expect(store.counts.reused).toBe(100);
+  await alone.prefill([...prompt.slice(0, 100), 5, 6]);
+  expect(await sequence.next()).toBe(await alone.next());
+  for (const each of [sequence, alone, store, hybrid]) each.destroy();
+});
+
+it('keys of more slots than a call takes arguments are moved together', async () => {
+  const count = 140_000,
+    sequence = new Sequence(model),
+    { caches } = sequence.memory,
+    { cache } = (caches as HostCaches).layers[0]!,
+    { headDim: d, heads } = cache;
+  cache.append(
+    new Float32Array(heads * count * d),
+    new Float32Array(heads * count * d),
+    Uint32Array.from({ length: count }, (_, i) => 2 * i),
+  );
+  caches.move(count);
+  expect([cache.rotations![0], cache.rotations![count - 1]]).toEqual([0, count - 1]);
+  sequence.destroy();
 });

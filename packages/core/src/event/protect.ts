@@ -11,16 +11,16 @@ import { counted } from '../text/counted.ts';
 import type { Ops } from '../tensor/maths.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 
-/** Most ranges of a policy: an event compares every slot with each. */
-const MOST = 256;
+/** Most ranges of one piece: an event compares every slot with each. */
+export const MOST_SPANS = 256;
 const options: { readonly spans: Option<string | readonly PositionSpan[]> } = {
   spans: text(
     '0:1',
-    `up to ${MOST} ranges [from, to) of positions, such as '0:12 40:52'`,
+    `up to ${MOST_SPANS} ranges [from, to) of positions, such as '0:12 40:52'`,
     'Positions that stay: ranges from the first on, up to the last and without it.',
     (x) => {
       const spans = readSpans(x);
-      return spans && spans.length > 0 && spans.length <= MOST ? spansText(spans) : undefined;
+      return spans && spans.length > 0 && spans.length <= MOST_SPANS ? spansText(spans) : undefined;
     },
   ),
 };

@@ -23,7 +23,7 @@ import { isPiece, otherProtocol, PROTOCOL, readBy } from '../piece/piece.ts';
 import { showValue } from '../piece/option.ts';
 import { expectAtoms, REACH } from './policy-boundary.ts';
 import { compose } from '../compose/compose.ts';
-import { protect, protecting } from './protect.ts';
+import { MOST_SPANS, protect, protecting } from './protect.ts';
 import { readOnly } from './read-only.ts';
 import { sharedLevels } from './shared-levels.ts';
 import { cellOf, pacedSteps, runSteps, starting } from './steps.ts';
@@ -74,10 +74,19 @@ export function compile(policy: Piece | Policy): CompiledPolicy {
 /** Returns a policy that protects these positions too. */
 export function withProtected(policy: CompiledPolicy, spans: readonly PositionSpan[]): CompiledPolicy {
   const all = joinedSpans([...policy.protectedSpans, ...spans]);
-  return slotsIn(all) === slotsIn(policy.protectedSpans)
-    ? policy
-    : compile(compose(policy.piece as AnyPiece, protect({ spans: all })) as Policy);
+  if (slotsIn(all) === slotsIn(policy.protectedSpans)) return policy;
+  // what was protected before is among these
+  const bare = unprotected.get(policy.piece) ?? policy.piece,
+    parts = Array.from({ length: Math.ceil(all.length / MOST_SPANS) }, (_, i) =>
+      protect({ spans: all.slice(i * MOST_SPANS, (i + 1) * MOST_SPANS) }),
+    ),
+    made = compose(bare as AnyPiece, ...parts) as Policy;
+  unprotected.set(made, bare);
+  return compile(made);
 }
+
+/** What policies were before the engine protected positions of them. */
+const unprotected = new WeakMap<Piece | Policy, Piece | Policy>();
 
 /**
  * Checks that a value is a policy.

@@ -32,6 +32,8 @@ export class DeviceLayer {
   readonly sinks: Tensor | undefined;
   /** Whether every head holds the same positions. */
   aligned = true;
+  /** Whether what was recorded for events was freed. */
+  freed = false;
   /** Its heads; query heads are those of all layers that read its slots. */
   readonly heads: HeadLayout;
   readonly #readers: readonly SlotReader[];
@@ -82,6 +84,7 @@ export class DeviceLayer {
 
   /** Frees the rings, sums and numbers of inputs that no later event will read. */
   stopObserving(): void {
+    this.freed ||= [this.ring, this.accumulated, this.block].some((each) => each !== undefined);
     this.states.dropInputs();
     for (const each of [this.ring, this.accumulated, this.block]) each?.destroy();
     if (this.waiting) this.#device.scope.commands.free(this.waiting.past);
@@ -182,7 +185,7 @@ export class DeviceLayer {
       copy.waiting = { past: copy.#past(), at };
       encodeSlots(device.scope.commands, past, copy.waiting.past, past.shape[1]);
     }
-    copy.aligned = this.aligned;
+    [copy.aligned, copy.freed] = [this.aligned, this.freed];
     return copy;
   }
 

@@ -140,7 +140,7 @@ function compute(signal: AnySignal, source: DeviceSignalSource): unknown {
   };
   const sums = (rows: typeof accumulated): Tensor => {
     const wanted = sumRows(signal);
-    if (!rows || (wanted === 'query' && rows.rows < layer.heads.queryHeads)) throw notRemembered(signal);
+    if (!rows || (wanted === 'query' && rows.rows < layer.heads.queryHeads)) throw notRemembered(signal, { freed: layer.freed });
     if (rows === accumulated) settleSums(source);
     const every = rows.dense(commands, n),
       some = reader && rows.rows === reader.all ? pickHeads(commands, every, reader, G) : every,
@@ -149,7 +149,7 @@ function compute(signal: AnySignal, source: DeviceSignalSource): unknown {
   };
   if (isInputSignal(signal)) {
     const state = slotState(signal);
-    if (!layer.states.has(state.id)) throw notRemembered(signal);
+    if (!layer.states.has(state.id)) throw notRemembered(signal, { freed: layer.freed });
     return layer.states.read(commands, state, n, tokens.ids.length, lengthsOf(G).lengths, reader);
   }
   if (isState(signal))
@@ -271,7 +271,7 @@ function ofWindow(
 ): Tensor {
   const { ring, cache } = layer,
     w = windowOf(signal);
-  if (!ring || ring.window < w) throw notRemembered(signal);
+  if (!ring || ring.window < w) throw notRemembered(signal, { freed: layer.freed });
   const { q, positions } = ring.last(commands, w, reader),
     count = positions.length;
   if (signal.id === 'queries') return q;

@@ -2,9 +2,11 @@ import { KvError } from '@kv/core';
 import { compile, expectBudget, settleOwn } from '@kv/core/engine';
 import type { OptionValues } from '@kv/core';
 import { policySizes } from '../cache/slot-sizes.ts';
+import { stateBytes } from '../decoder/keeps.ts';
 import { expectIds, expectModel } from '../expect-given.ts';
 import type { Model } from '../memory/runtime.ts';
 import { PREFIX_STORE } from '../options.ts';
+import type { PrefillOptions } from '../options.ts';
 import { Sequence } from '../sequence/sequence.ts';
 
 /** Options of `createPrefixStore`. */
@@ -33,8 +35,8 @@ export interface PrefixStore {
 }
 
 /**
- * Snapshots of the states that layers without slots carry, in each sequence of a store. They lie at the ends of parts,
- * spread over the prompt: what two prompts share is read again from the last one before its end.
+ * Snapshots of the states that layers without slots carry, in each sequence of a store. They lie at the ends of blocks, or
+ * of parts spread over what is added: what two prompts share is read again from the last one before its end.
  */
 export const snapshotsOfPrefix = 8;
 
@@ -160,7 +162,7 @@ export function createPrefixStore(model: Model, options: PrefixOptions): PrefixS
         sequence = start(found),
         rest = ids.slice(found?.shared ?? 0);
       if (rest.length > 0)
-        await orDestroyed(sequence, sequence.prefill(rest, { ...(policy && { policy }), budget, block }));
+        await orDestroyed(sequence, fedInParts(sequence, rest, { ...(policy && { policy }), budget, block }));
       counts.fed += rest.length;
       kept.push(sequence);
       shrink(destroyed ? 0 : maxBytes);
@@ -190,6 +192,16 @@ export function createPrefixStore(model: Model, options: PrefixOptions): PrefixS
     },
   };
 }
+
+/** Feeds a prompt, where layers carry states in as many parts as there are snapshots. */
+async function fedInParts(sequence: Sequence, ids: readonly number[], options: PrefillOptions): Promise<void> {
+  const carries = stateBytes(sequence.model.config) > 0,
+    part = carries ? Math.max(LEAST_PART, Math.ceil(ids.length / snapshotsOfPrefix)) : undefined;
+  for await (const _ of sequence.prefillParts(ids, { ...options, part }));
+}
+
+/** Tokens of a part at least: a pass of fewer takes as long. */
+const LEAST_PART = 16;
 
 /** Destroys the sequence if feeding it fails. */
 async function orDestroyed(sequence: Sequence, fed: Promise<void>): Promise<void> {

@@ -197,12 +197,11 @@ export class HostCaches implements SequenceCaches, HostState {
       const { cache, ring } = layer;
       layer.clearIndexes();
       const before = cache.rotations ?? cache.positions,
-        used = Array.from({ length: next }, (_, i) => i);
-      cache.lengths.forEach((n, g) => used.push(...before.subarray(g * cache.capacity, g * cache.capacity + n)));
-      const rotate = rotator(
-        (positions) => decoder.angles(kept.slots[l], positions, rotaryLength),
-        [...used, ...(ring?.rotations() ?? [])],
-      );
+        used = new Set<number>(range(0, next));
+      for (const [g, n] of cache.lengths.entries())
+        for (const p of before.subarray(g * cache.capacity, g * cache.capacity + n)) used.add(p);
+      for (const p of ring?.rotations() ?? []) used.add(p);
+      const rotate = rotator((positions) => decoder.angles(kept.slots[l], positions, rotaryLength), used);
       cache.rebase(next, rotate);
       ring?.rebase(cache, next, rotate);
     }

@@ -24,6 +24,8 @@ export class LayerMemory {
   states: StateStore;
   /** Whether every head holds the same positions. */
   aligned = true;
+  /** Whether what was recorded for events was freed. */
+  freed = false;
   readonly #ledger: Ledger;
   readonly #store: Store;
   /** What loops keep about keys, by loop. */
@@ -85,6 +87,7 @@ export class LayerMemory {
 
   /** Frees the rings, sums and numbers of inputs that no later event will read. */
   stopObserving(): void {
+    this.freed ||= [this.ring, this.accumulated, this.block].some((each) => each !== undefined);
     this.states.dropInputs();
     this.windowStats.clear();
     this.ring?.destroy();
@@ -114,7 +117,7 @@ export class LayerMemory {
     if (this.accumulated) copy.accumulated = this.accumulated.fork(ledger);
     if (this.block) copy.block = this.block.fork(ledger);
     copy.states = this.states.fork(ledger);
-    copy.aligned = this.aligned;
+    [copy.aligned, copy.freed] = [this.aligned, this.freed];
     return copy;
   }
 

@@ -109,7 +109,7 @@ function compute(
     index: ops.from({ data: rotations.slice(), shape: [G, n], stride: [capacity, 1] }, 'u32', lengths),
   });
   const missing = (): never => {
-    throw notRemembered(signal);
+    throw notRemembered(signal, { freed: memory.freed });
   };
   if (isInputSignal(signal)) {
     const state = slotState(signal);

@@ -43,6 +43,7 @@ export interface SequenceCaches {
     readonly ring?: { readonly window: number } | undefined;
     readonly accumulated?: { readonly rows: number } | undefined;
     readonly block?: object | undefined;
+    readonly freed: boolean;
   }[];
   /** Starts recording what these signals read; what is recorded already goes on. */
   observe(signals: readonly AnySignal[]): void;

@@ -47,7 +47,7 @@ export interface MemoryOptions {
   /**
    * The most operations of a piece in one step, where pieces run on the host: the event loop gets a turn between two of
    * its steps, not within one. A piece that declares more is refused before it runs and before the event changes
-   * anything.
+   * anything; where layers evict as a prompt passes, tokens are in some of them by then, and the sequence is unusable.
    *
    * @defaultValue no limit
    */

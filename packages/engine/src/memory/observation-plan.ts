@@ -72,12 +72,22 @@ export function isRecorded(signals: readonly AnySignal[], { layers, context: { m
 
 /** @throws KvError for a signal of which some layer did not record what it reads */
 export function expectRecorded(signals: readonly AnySignal[], caches: SequenceCaches): void {
-  for (const signal of signals) if (!isRecorded([signal], caches)) throw notRemembered(signal);
+  for (const signal of signals)
+    if (!isRecorded([signal], caches)) throw notRemembered(signal, { freed: caches.layers.some(({ freed }) => freed) });
 }
 
-/** Returns the error for a signal that an event needs and that was not recorded. */
-export const notRemembered = (signal: AnySignal, saved = ''): KvError =>
+/**
+ * Returns the error for a signal that an event needs and that was not recorded.
+ * @param freed whether it may have been freed, as nothing was to read it any more
+ * @param saved the policy of the file that lacks it
+ */
+export const notRemembered = (
+  signal: AnySignal,
+  { freed = false, saved = '' }: { readonly freed?: boolean; readonly saved?: string } = {},
+): KvError =>
   new KvError(
     'sequence',
-    `the signal ${signalKey(signal)} was not remembered while the prompt passed: name the policy in prefill's \`policies\`${saved && `, or go on under the one that it was saved under, '${saved}'`}`,
+    freed
+      ? `the signal ${signalKey(signal)} was freed, since no event was to follow: give \`decode\` \`remember\` or \`every\`, and \`prefill\` no \`forget\``
+      : `the signal ${signalKey(signal)} was not remembered while the prompt passed: name the policy in prefill's \`policies\`${saved && `, or go on under the one that it was saved under, '${saved}'`}`,
   );

@@ -231,7 +231,7 @@ function remembered(policy: CompiledPolicy, manifest: SavedManifest): CompiledPo
     const other =
       isState(signal) && spec !== undefined && (spec.kind !== signal.state.kind || spec.rows !== signal.state.rows);
     if (other || signal.hidden || !manifest.layers.every((layer) => remembers(layer, observationPlan([signal]))))
-      throw notRemembered(signal, manifest.policy);
+      throw notRemembered(signal, { saved: manifest.policy });
   }
   return policy;
 }

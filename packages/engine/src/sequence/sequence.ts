@@ -83,9 +83,9 @@ export class Sequence {
   /**
    * Feeds a prompt. With a policy and a budget the cache ends within its budget, after every block if `block` is given.
    *
-   * @throws KvError, before the failing event changes anything, if the prompt is empty or too long, an id is out of
-   * range, or a policy's forced slots exceed its budget; the abort's reason, between two blocks or, within a layer, in
-   * the middle of one
+   * @throws KvError, with nothing changed, if the prompt is empty or too long, an id is out of range, or a policy's forced
+   * slots exceed its budget; from a piece of a layer's event, in the middle of a block, after which the sequence is
+   * unusable; the abort's reason, between two blocks or, within a layer, in the middle of one
    */
   prefill(ids: readonly number[], options: PrefillOptions = {}): Promise<void> {
     return this.alone('prefill', async () => {
