@@ -158,6 +158,7 @@ async function run(more: readonly string[], flags: Flags, command: Command, term
       `expected a budget that some policy fits, got one that none of ${left.length} does: ${left[0]?.why ?? ''}`,
     );
   const said = progress(stderr),
+    { names, code } = namingOf(terminal, machine),
     choice = await choose(subject, prompts, {
       candidates,
       goal,
@@ -166,7 +167,8 @@ async function run(more: readonly string[], flags: Flags, command: Command, term
       state,
       signal,
       ...here({ ...found, cwd }, machine),
-      names: namingOf(terminal, machine).names,
+      names,
+      code,
       onProgress(now) {
         said(now);
         if (stateFile !== undefined) writeWhole(resolve(cwd, stateFile), JSON.stringify(now.state), plain(stateFile));

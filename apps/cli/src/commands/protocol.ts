@@ -218,7 +218,7 @@ const modelsText = (models: readonly PlanModel[]): string =>
 /** Dev ids are a screening, however many. */
 const screeningText = (n: number): string => `screening, n = ${n} (ids to choose on give no verdict)`;
 
-/** Describes the evidence level of `n` problems. */
+/** Describes the evidence level of problems of `n` documents. */
 const evidenceText = (n: number): string =>
   `${evidenceLevel(n)}, n = ${n}${evidenceLevel(n) === 'screening' ? ` (a verdict takes ${VERDICT})` : ''}`;
 
@@ -247,7 +247,7 @@ function confirmText(
       bonferroni.toFixed(4),
     ],
   ]);
-  return `${verdict === `look ${look} at these ids` ? '' : `${verdict}\n\n`}${table(stdout, ['model', 'budget', 'arm', ...ARM, 'points', '95 %', 'p', 'Bonferroni'], rows)}\n\nlambda ${lambda} on ${counted(ids, 'id')}, ${counted(seeds.length, 'seed')}; configuration ${config}, look ${look}\n${evidenceText(ids)}\n${modelsText(models)}\n${pLegend}\n`;
+  return `${verdict === `look ${look} at these ids` ? '' : `${verdict}\n\n`}${table(stdout, ['model', 'budget', 'arm', ...ARM, 'points', '95 %', 'p', 'Bonferroni'], rows)}\n\nlambda ${lambda} on ${counted(ids, 'id')}, ${counted(seeds.length, 'seed')}; configuration ${config}, look ${look}\n${evidenceText(Math.min(...cells.map(({ problems }) => problems)))}\n${modelsText(models)}\n${pLegend}\n`;
 }
 
 const branchText = ({
@@ -258,7 +258,7 @@ const branchText = ({
   noLoss,
   passed,
   cells,
-  ids,
+  documents,
   config,
   models,
   lambda,
@@ -271,7 +271,7 @@ second cells gain on average: ${yes(secondMeanPositive)}
 no second cell loses, p < .05: ${yes(noSecondLoss)}
 no cell of either role loses, p < .05 (stricter than the rule): ${yes(noLoss)}
 cells that gain after Bonferroni: ${passed} of ${cells}
-${evidenceText(ids)}
+${evidenceText(documents)}
 ${modelsText(models)}
 lambda ${lambda}; configuration ${config}; looks at these ids: ${looks}
 `;

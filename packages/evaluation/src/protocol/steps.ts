@@ -244,6 +244,8 @@ const lookText = (look: number): string => `${look > 1 ? 'not a confirmation: ' 
 interface Branched extends ProtocolDecision, Pick<ConfirmOutcome, 'config' | 'models' | 'lambda' | 'chosen' | 'ids'> {
   /** The branch and its meaning, preceded by why it is no confirmation, if so; or that mean caches are not matched. */
   readonly verdict: string;
+  /** Of one document all problems count once. */
+  readonly documents: number;
   readonly evidence: ReturnType<typeof evidenceLevel>;
   /** Number of cells, of which `passed` gain. */
   readonly cells: number;
@@ -260,6 +262,7 @@ export function branch({ hash }: LoadedPlan, ledger: ConfirmationLog): Branched 
     );
   const { config, models, lambda, chosen, ids, cells } = confirmed;
   const decision = decide(cells),
+    documents = Math.min(...cells.map(({ problems }) => problems)),
     looks = ledger.looks().length,
     verdict = joined(
       looks > 1 ? lookText(looks) : undefined,
@@ -273,7 +276,8 @@ export function branch({ hash }: LoadedPlan, ledger: ConfirmationLog): Branched 
     ...decision,
     cells: cells.length,
     ids,
-    evidence: evidenceLevel(Math.min(...cells.map(({ problems }) => problems))), // of one document they count once
+    documents,
+    evidence: evidenceLevel(documents),
     config,
     models,
     lambda,

@@ -12,7 +12,8 @@ const normalized = (question: number) => attentionWindow(question, 'normalized')
  * pooling. Weights on query rows `[H, n]`; the question's own slots are forced. O(w H n d). The authors rotate what is
  * kept to consecutive positions: compose with `rerotate()` after the selector. With a delimiter the question is the
  * text after its last occurrence in the prompt, and scores are the softmax of scaled q·k, with learned sinks, without soft caps
- * or sliding windows; the delimiter itself is context.
+ * or sliding windows; the delimiter itself is context. An event while tokens are generated asks with the newest tokens,
+ * as many as the question has, and keeps these.
  * @throws KvError where the prompt has no delimiter, no token after it, or more than `question` tokens after it.
  */
 export const questionAttention = weightScorer(
