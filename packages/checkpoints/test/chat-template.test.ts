@@ -2,6 +2,7 @@ import { KvError } from '@kv/core';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { chatTemplate, readChatTemplate, type ChatMessage } from '../src/chat/chat-template.ts';
+import { readVariables } from '../src/chat/template-variables.ts';
 import { turnEnd } from '../src/chat/turn-end.ts';
 import { fixtureJson } from '@kv/model-testing/fixture';
 import { inTurn } from '@kv/model-testing/in-turn';
@@ -29,6 +30,30 @@ test.each(reference)('$name: every conversation as transformers renders it', ({ 
     if (text !== undefined) expect(render()).toBe(text);
     else expect(render).toThrow(`${name}: the chat template rejects the conversation: ${JSON.stringify(error)}`);
   }
+});
+
+test('a whole number beyond what a double tells apart is written as Python writes it', () => {
+  const render = (source: string): string => chatTemplate(source, 't')([]);
+  expect(render('{{ 2**64 }} {{ -(2**53) }} {{ 2**53 - 1 }} {{ [2**70] | tojson }}')).toBe(
+    '18446744073709551616 -9007199254740992 9007199254740991 [1180591620717411303424]',
+  );
+});
+
+test("a checkpoint's own special tokens are filled in where none is given, or undefined is", () => {
+  const template = readChatTemplate(
+    { jinja: '{{ bos_token }}{{ eos_token }}', config: { bos_token: '<s>', eos_token: { content: '</s>' } } },
+    't',
+  )!;
+  const none: object = { bosToken: undefined, eosToken: undefined };
+  expect([template([]), template([], none), template([], { bosToken: 'B', eosToken: '' })]).toEqual([
+    '<s></s>',
+    '<s></s>',
+    'B',
+  ]);
+});
+
+test('variables that are given as a text are JSON where they can be, null too', () => {
+  expect(readVariables('a=null, b=1,c=x y,d="q",e=')).toEqual({ a: null, b: 1, c: 'x y', d: 'q', e: '' });
 });
 
 test('an answer ends with the special token that the template writes after it', () => {

@@ -134,7 +134,11 @@ export function readChatTemplate(
   };
   const template = chatTemplate(source, where);
   const tokens = { bosToken: own('bos'), eosToken: own('eos') };
-  return templateOf((messages, options) => template.render(messages, { ...tokens, ...options }), template.reads);
+  return templateOf(
+    (messages, { bosToken = tokens.bosToken, eosToken = tokens.eosToken, ...options } = {}) =>
+      template.render(messages, { ...options, bosToken, eosToken }),
+    template.reads,
+  );
 }
 
 /** Returns the source of a GGUF file's chat template, if it has one. @throws KvError if it is not text */

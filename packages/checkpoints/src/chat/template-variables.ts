@@ -58,7 +58,12 @@ function parsed(text: string): unknown {
   if (text.startsWith('{')) return json(text);
   const pairs = text.split(',').map((pair) => /^\s*([^=\s]+)\s*=(.*)$/s.exec(pair));
   if (!pairs.every((pair) => pair !== null)) return undefined;
-  return Object.fromEntries(pairs.map(([, name, value]) => [name, json(value.trim()) ?? value.trim()]));
+  return Object.fromEntries(
+    pairs.map(([, name, value]) => {
+      const read = json(value.trim());
+      return [name, read === undefined ? value.trim() : read];
+    }),
+  );
 }
 
 function json(text: string): unknown {

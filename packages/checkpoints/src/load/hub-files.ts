@@ -1,3 +1,4 @@
+import { KvError } from '@kv/core';
 import { ggufChatTemplate } from '../chat/chat-template.ts';
 import { architectures, type ArchitectureName } from '../config/architectures.ts';
 import { ggufTokenizerJson } from '../tokenizer/gguf.ts';
@@ -89,7 +90,11 @@ const CLASSES: Readonly<Record<ArchitectureName, string>> = {
   lfm2_moe: 'Lfm2MoeForCausalLM',
 };
 
-/** Returns a config.json that `parseConfig` reads back unchanged; a Llama with a sliding window becomes a Mistral. */
+/**
+ * Returns a config.json that `parseConfig` reads back as a model that computes the same. A Llama with a sliding window
+ * becomes a Mistral, and YaRN and Llama's scaling of RoPE become LongRoPE with their divisors.
+ * @throws KvError for a rotation that no config.json says
+ */
 export function configJson(config: ModelConfig): JsonFields {
   const { attention, biases, ropes } = config,
     { windows } = attention,
@@ -236,9 +241,16 @@ const scaledJson = (rope: JsonFields, { queryScale }: ModelConfig['attention']):
         },
       };
 
-function ropeJson({ theta, divisors, long, attentionFactor = 1 }: RopeConfig, maxPositions: number): JsonFields {
-  if (divisors === undefined) return { rope_theta: theta };
-  const turning = divisors.filter((d) => d < Infinity);
+function ropeJson(rope: RopeConfig, maxPositions: number): JsonFields {
+  const { theta, rotary, long, attentionFactor = 1 } = rope;
+  if (rope.divisors === undefined && attentionFactor === 1) return { rope_theta: theta };
+  const { divisors = new Array<number>(rotary / 2).fill(1) } = rope,
+    turning = divisors.filter((d) => d < Infinity);
+  if (turning.length < divisors.length && attentionFactor !== 1)
+    throw new KvError(
+      'config.json',
+      `expected a rotation of all pairs where attention has a factor (${attentionFactor}), got ${turning.length} of ${divisors.length} pairs`,
+    );
   if (turning.length < divisors.length)
     return {
       rope_theta: theta,
@@ -247,7 +259,7 @@ function ropeJson({ theta, divisors, long, attentionFactor = 1 }: RopeConfig, ma
         partial_rotary_factor: (turning.length + 0.5) / divisors.length, // of which the number of pairs is the whole part
       },
     };
-  if (long === undefined && divisors.every((d) => d === divisors[0]))
+  if (long === undefined && attentionFactor === 1 && divisors.every((d) => d === divisors[0]))
     return { rope_theta: theta, rope_scaling: { rope_type: 'linear', factor: divisors[0] } };
   return {
     rope_theta: theta,

@@ -308,7 +308,7 @@ export function repr(value: TemplateValue, made: TextBuilder, work: RenderWork):
 
 /** Formats an integer in digits. */
 export function wholeText(value: number): string {
-  return Math.abs(value) < 1e21 ? String(value === 0 ? 0 : value) : BigInt(value).toString();
+  return Math.abs(value) <= Number.MAX_SAFE_INTEGER ? String(value === 0 ? 0 : value) : BigInt(value).toString();
 }
 
 /** Formats a float as Python does. */
