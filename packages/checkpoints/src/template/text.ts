@@ -186,7 +186,7 @@ export function replace(
 }
 
 /** Yields `[start, end)` of each code point, which is how Python counts characters. */
-export function* points(text: string): Generator<[number, number]> {
+function* points(text: string): Generator<[number, number]> {
   for (let at = 0; at < text.length; ) {
     const end = at + ((text.codePointAt(at) as number) > 0xffff ? 2 : 1);
     yield [at, end];
