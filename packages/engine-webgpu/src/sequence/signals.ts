@@ -140,7 +140,8 @@ function compute(signal: AnySignal, source: DeviceSignalSource): unknown {
   };
   const sums = (rows: typeof accumulated): Tensor => {
     const wanted = sumRows(signal);
-    if (!rows || (wanted === 'query' && rows.rows < layer.heads.queryHeads)) throw notRemembered(signal, { freed: layer.freed });
+    if (!rows || (wanted === 'query' && rows.rows < layer.heads.queryHeads))
+      throw notRemembered(signal, { freed: layer.freed });
     if (rows === accumulated) settleSums(source);
     const every = rows.dense(commands, n),
       some = reader && rows.rows === reader.all ? pickHeads(commands, every, reader, G) : every,
