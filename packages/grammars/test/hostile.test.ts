@@ -59,7 +59,10 @@ describe('a schema that cannot be followed is refused in one sentence that names
     [{ type: 'text' }, 'type must be one or some of object, array'],
     [{ type: 'number', minimum: '1' }, 'schema.minimum: must be a number, got "1"'],
     [{ type: 'number', minimum: 0.1234567890123456 }, 'at most 15 digits'],
-    [{ items: [{}] }, 'schema.items: must be a schema, got a list: use prefixItems'],
+    [
+      { prefixItems: [{}], items: [{}] },
+      'schema.items: must be a schema next to prefixItems, got a list: write the list as prefixItems',
+    ],
     [{ properties: [] }, 'schema.properties: must be an object, got []'],
     [{ required: [1] }, 'schema.required: must be names, got 1'],
     [{ enum: [] }, 'schema.enum: must be a list with something in it'],

@@ -147,18 +147,21 @@ export const cases: Made = fc
           members.filter(({ required, there }) => required || there).map(({ name, one }) => [name, one.value]),
         ),
       }));
-    const maps: Made = fc.tuple(any, fc.uniqueArray(name, { maxLength: 2 })).map(([one, names]) => ({
-      schema: { type: 'object', additionalProperties: one.schema },
+    const anyName = fc.constantFrom({}, { propertyNames: true }, { propertyNames: { type: 'string' } });
+    const maps: Made = fc.tuple(any, fc.uniqueArray(name, { maxLength: 2 }), anyName).map(([one, names, any]) => ({
+      schema: { type: 'object', additionalProperties: one.schema, ...any },
       value: Object.fromEntries(names.map((name) => [name, one.value])),
     }));
     const choices: Made = fc
       .array(any, { minLength: 1, maxLength: 3 })
       .map((all) => ({ schema: { anyOf: all.map(({ schema }) => schema) }, value: all.at(-1)?.value }));
-    const kinds: Made = fc.tuple(any, any).map(([a, b]) => ({
+    // as libraries write unions by a property that has a default
+    const required = fc.constantFrom(['kind', 'it'], ['it']);
+    const kinds: Made = fc.tuple(any, any, required, required).map(([a, b, first, second]) => ({
       schema: {
         oneOf: [
-          { type: 'object', properties: { kind: { const: 'a' }, it: a.schema }, required: ['kind', 'it'] },
-          { type: 'object', properties: { kind: { enum: ['b', 'c'] }, it: b.schema }, required: ['kind', 'it'] },
+          { type: 'object', properties: { kind: { const: 'a' }, it: a.schema }, required: first },
+          { type: 'object', properties: { kind: { enum: ['b', 'c'] }, it: b.schema }, required: second },
           { type: ['string', 'null'] },
         ],
       },

@@ -1,4 +1,5 @@
 import { KvError } from '@kv/core';
+import { Ajv } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import fc from 'fast-check';
@@ -31,6 +32,27 @@ describe.each(vocabularies)('over a vocabulary (%s)', (name, read) => {
         } finally {
           matcher.destroy();
         }
+      }),
+      { numRuns },
+    );
+  });
+
+  test('lists of items are those of drafts before 2020', async () => {
+    const model = await read(),
+      grammars = grammarsOf(model);
+    const more = fc.constantFrom<object | boolean | undefined>(undefined, true, false, { type: 'null' });
+    await fc.assert(
+      fc.asyncProperty(more, fc.nat(3), fc.integer(), async (additionalItems, least, seed) => {
+        const schema = {
+            type: 'array',
+            items: [{ type: 'boolean' }, { enum: ['a', 'b'] }],
+            ...(additionalItems !== undefined && { additionalItems }),
+            minItems: additionalItems === false ? Math.min(2, least) : least,
+          },
+          matcher = (await grammars.compile({ kind: 'schema', schema })).begin(),
+          text = walk(model, matcher, seed);
+        matcher.destroy();
+        expect(new Ajv({ strict: false }).compile(schema)(JSON.parse(text)), text).toBe(true);
       }),
       { numRuns },
     );

@@ -127,6 +127,8 @@ export class SchemaReader {
       if (value === undefined || value === idle) continue;
       if (keyword === 'unevaluatedProperties' && value === false && fields.additionalProperties === undefined) continue;
       if (keyword === 'multipleOf' && value === 1 && fields.type === 'integer') continue;
+      if (keyword === 'propertyNames' && (value === true || anyText(value))) continue;
+      if (keyword === 'additionalItems' && Array.isArray(fields.items)) continue;
       refuse(at, `'${keyword}' cannot be followed`, 'leave it out and check the answer instead');
     }
     if (at !== 'schema' && typeof fields.$id === 'string' && !fields.$id.startsWith('#'))
@@ -150,10 +152,11 @@ export class SchemaReader {
       refuse(at, `'${other}' next to '${keyword}' cannot be followed`, 'write both as one schema');
     const types = fields.type === undefined ? undefined : this.#types(fields, at);
     if (keyword === 'const' || keyword === 'enum') return this.#literals(fields, types, at);
-    const options =
-      keyword === '$ref'
-        ? [[fields.$ref, '$ref'] as const]
-        : listOf(fields[keyword as string], `${at}.${keyword}`).map((one, i) => [one, `${keyword}[${i}]`] as const);
+    const given =
+        keyword === '$ref'
+          ? [[fields.$ref, '$ref'] as const]
+          : listOf(fields[keyword as string], `${at}.${keyword}`).map((one, i) => [one, `${keyword}[${i}]`] as const),
+      options = keyword === 'oneOf' ? this.#tagged(given, at) : given;
     if (keyword === 'allOf' && options.length !== 1)
       refuse(at, `'allOf' of ${options.length} schemas cannot be followed`, 'write them as one schema');
     if (types)
@@ -169,6 +172,35 @@ export class SchemaReader {
         `${at}.oneOf`,
       );
     return choice(...options.map(([option, name]) => this.node(option, `${at}.${name}`)));
+  }
+
+  /**
+   * Returns schemas of objects in which a property that tells them apart, by a value of its own in each, is required: where
+   * it is left out, as a default allows, an object may fit several.
+   */
+  #tagged(options: readonly (readonly [schema: unknown, name: string])[], at: string): typeof options {
+    const all = options.map(([option]) => this.#followed(option, at)),
+      objects = all.flatMap((fields) =>
+        typeof fields?.properties === 'object' && fields.properties !== null ? [fields.properties as Schema] : [],
+      );
+    const texts = (properties: Schema, name: string): readonly string[] | undefined => {
+      const property = Object.hasOwn(properties, name) ? this.#followed(properties[name], at) : undefined,
+        values = property && this.#values(property, at);
+      return values?.every((value) => typeof value !== 'object' || value === null)
+        ? [...new Set(values.map((value) => JSON.stringify(value)))]
+        : undefined;
+    };
+    const tag = Object.keys(objects[0] ?? {}).find((name) => {
+      const own = objects.map((properties) => texts(properties, name));
+      return own.every((some) => some !== undefined) && new Set(own.flat()).size === own.flat().length;
+    });
+    if (tag === undefined || objects.length === 1) return options;
+    return options.map(([option, name], i) => {
+      const { properties, required = [] } = all[i] ?? {};
+      return objects.includes(properties as Schema) && Array.isArray(required) && !required.includes(tag)
+        ? [{ ...all[i], required: [...required, tag] }, name]
+        : [option, name];
+    });
   }
 
   #literals(fields: Schema, types: readonly JsonType[] | undefined, at: string): Node {
@@ -264,21 +296,26 @@ export class SchemaReader {
   }
 
   #array(fields: Schema, at: string): Node {
-    const first = fields.prefixItems === undefined ? [] : listOf(fields.prefixItems, `${at}.prefixItems`),
+    // a list of items, and what comes after them, as drafts before 2020 have it
+    const old = Array.isArray(fields.items) && fields.prefixItems === undefined,
+      name = old ? 'items' : 'prefixItems',
+      listed = fields[name],
+      first = listed === undefined ? [] : listOf(listed, `${at}.${name}`),
       least = lengthOf(fields, 'minItems', at) ?? 0,
       most = lengthOf(fields, 'maxItems', at) ?? Infinity;
-    if (Array.isArray(fields.items)) refuse(`${at}.items`, 'must be a schema, got a list', 'use prefixItems');
+    if (!old && Array.isArray(fields.items))
+      refuse(`${at}.items`, 'must be a schema next to prefixItems, got a list', 'write the list as prefixItems');
     if (first.length - least > DEEPEST)
       refuse(
-        `${at}.prefixItems`,
+        `${at}.${name}`,
         `must have at most ${DEEPEST} more than minItems, got ${first.length - least}`,
         'raise minItems',
       );
-    const items = fields.items === undefined ? true : fields.items;
+    const { [old ? 'additionalItems' : 'items']: items = true } = fields;
     if (least > most || (items === false && least > first.length)) return never;
     return this.#json.list(
-      first.map((item, i) => this.node(item, `${at}.prefixItems[${i}]`)),
-      items === false ? undefined : this.node(items, `${at}.items`),
+      first.map((item, i) => this.node(item, `${at}.${name}[${i}]`)),
+      items === false ? undefined : this.node(items, `${at}.${old ? 'additionalItems' : 'items'}`),
       least,
       most,
     );
@@ -457,6 +494,12 @@ export class SchemaReader {
     };
   }
 }
+
+/** Whether a schema of names lets every name through. */
+const anyText = (schema: unknown): boolean =>
+  typeof schema === 'object' &&
+  schema !== null &&
+  Object.entries(schema).every(([keyword, value]) => keyword === 'type' && value === 'string');
 
 /** That by which values of a schema may differ from those of another. */
 interface Traits {
