@@ -56,10 +56,10 @@ export function retainHistory(options: { readonly policy: Policy }): HistoryStra
 
 /**
  * Splits a text into sentences, each with the white space that follows it: after a line, or . ! ? before white space,
- * since dots stand in addresses and numbers too.
+ * since dots stand in addresses and numbers too. A run of marks is tried from its first one only.
  */
 export const sentencesOf = (text: string): readonly string[] =>
-  text.match(/[\s\S]*?(?:[.!?]+(?:\s+|$)|[。！？]+\s*|\n\s*|$)/g)?.filter(Boolean) ?? [];
+  text.match(/[\s\S]*?(?:(?<![.!?])[.!?]+(?:\s+|$)|[。！？]+\s*|\n\s*|$)/g)?.filter(Boolean) ?? [];
 
 /** Returns the removable sentences: everything before the last question except system messages. */
 function sentencesIn(history: History, tokenizer: Tokenizer): readonly Sentence[] {
@@ -111,7 +111,7 @@ async function worths(
   });
 }
 
-/** Returns the history without the sentences `gone`; messages left empty are removed. */
+/** Returns the history without the sentences `gone`; messages that lost all their text are removed. */
 function shortened(history: History, sentences: readonly Sentence[], gone: ReadonlySet<number>): ChatHistoryItem[] {
   const left = new Map<string, string>();
   for (const [i, { item, part, text }] of sentences.entries()) {
@@ -122,10 +122,13 @@ function shortened(history: History, sentences: readonly Sentence[], gone: Reado
     const text = <T>(part: number, whole: T): T | string => left.get(`${item} ${part}`) ?? whole;
     if (entry.type === 'user') {
       const kept = text(0, entry.text);
-      return kept === '' ? [] : [{ ...entry, text: kept }];
+      return kept === '' && entry.text !== '' ? [] : [{ ...entry, text: kept }];
     }
     if (entry.type !== 'model') return [entry];
-    const response = entry.response.map((part, i) => text(i, part)).filter((part) => part !== '');
+    const response = entry.response.flatMap((whole, i) => {
+      const part = text(i, whole);
+      return part === '' && whole !== '' ? [] : [part];
+    });
     return response.length === 0 && entry.response.length > 0 ? [] : [{ ...entry, response }];
   });
 }

@@ -8,7 +8,7 @@ import { tokensOf } from './tokens.ts';
 
 const RETAIN_TOKENS = {
   policy: required(policyOption<Policy | string>("A policy, or its text, such as 'taFast(reach=12,slots=24)'.")),
-  budget: required(budgetOption('Tokens to keep, or a share of those seen.')),
+  budget: required(budgetOption("Tokens to keep, or a share of the sequence's context.")),
 };
 /** Options of `retainTokens`. */
 export interface RetainTokensOptions extends OptionValues<typeof RETAIN_TOKENS> {}
@@ -34,8 +34,8 @@ const events = new WeakMap<LlamaContextSequence, readonly [before: Moment, after
  * @param sequence a sequence of a node-llama-cpp context
  * @param options the policy and its budget
  * @returns ranges of token indices to erase
- * @throws KvError for a policy that reads more than tokens and positions, for a budget that leaves no room in the
- * context, and for models with sliding windows or recurrent layers.
+ * @throws KvError for a policy that reads more than tokens and positions, for a budget or a policy that leaves no room in
+ * the context, and for models with sliding windows or recurrent layers.
  */
 export async function retainTokens(
   sequence: LlamaContextSequence,
@@ -49,7 +49,7 @@ export async function retainTokens(
     { contextTokens, contextSize, model } = sequence,
     before = momentOf(contextTokens, label, events.get(sequence) ?? [], model.tokenizer),
     { tokens, positions, extra, state } = before,
-    allowance = allowanceOf(compiled, budget, tokens.ids.length),
+    allowance = allowanceOf(compiled, budget, contextSize),
     { slots } = allowance;
   // llama.cpp shifts at one token less than its context, and token 0 is kept in addition
   if (slots + 2 >= contextSize)
@@ -71,6 +71,12 @@ export async function retainTokens(
     stays = new Set(Array.from(kept.slots[0][0], (slot) => slot + extra)),
     alone = stays.has(0) ? 0 : 1;
   stays.add(0);
+  // with less room node-llama-cpp would erase tokens of its own choice, token 0 among them
+  if (stays.size + 1 >= contextSize)
+    throw new KvError(
+      'retainTokens',
+      `expected a policy that leaves room in a context of ${contextSize} tokens, got '${label}', which keeps ${stays.size} where the budget is ${slots}: take one that keeps or forces fewer`,
+    );
   const left = positions.filter((_, slot) => stays.has(slot));
   events.set(sequence, [before, { ...before, positions: left, extra: alone, state: kept.state }]);
   return rangesWithout(stays, positions.length);

@@ -12,7 +12,7 @@ test('kv choose --for node-llama-cpp takes the policies that this adapter runs, 
   for (const text of texts) {
     const policy = parsePolicy(text),
       compiled = compile(policy);
-    if (compiled.levels || !compiled.evicts) continue; // levels are the engine's own; what evicts nothing is no candidate
+    if (!compiled.evicts) continue; // no candidate
     const refused = refusedBy('node-llama-cpp', compiled);
     let runs = true;
     try {

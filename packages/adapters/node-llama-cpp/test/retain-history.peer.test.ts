@@ -45,6 +45,29 @@ test('a history loses whole sentences, and fits', async () => {
   );
 });
 
+test('a message that never had a text is no message that lost one', async () => {
+  const filler = 'The sky is blue today. Clouds pass by now. '.repeat(4),
+    chatHistory: ChatHistoryItem[] = [
+      { type: 'user', text: '' },
+      { type: 'model', response: ['', filler] },
+      { type: 'user', text: filler },
+      { type: 'model', response: [''] },
+      { type: 'user', text: '' },
+      { type: 'model', response: [] },
+    ],
+    { chatHistory: less } = await retainHistory({ policy: keeping })({
+      ...{ chatHistory, tokenizer: model.tokenizer, chatWrapper, lastShiftMetadata: null },
+      maxTokensCount: 8,
+    });
+  expect(less).toEqual([
+    chatHistory[0],
+    { type: 'model', response: [''] },
+    chatHistory[3],
+    chatHistory[4],
+    chatHistory[5],
+  ]);
+});
+
 test('a chat session of many contexts answers what was said at its beginning, where its own strategy does not', async () => {
   const history: ChatHistoryItem[] = [
     { type: 'system', text: 'The boys walked on in silence.' },

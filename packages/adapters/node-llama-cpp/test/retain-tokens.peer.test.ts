@@ -194,6 +194,42 @@ test('a full context: what was said three contexts ago is answered, where the ol
   expect(await told(await sequenceOf(model, 256), 800)).not.toBe('XK7M9P2Q');
 });
 
+test('a share is one of the context, at every event, however much was seen', () =>
+  fc.assert(
+    fc.asyncProperty(fc.integer({ min: 5, max: 95 }), fc.integer({ min: 260, max: 900 }), async (percent, seen) => {
+      const budget = `${percent}%` as const,
+        sizes: number[] = [],
+        sequence = await sequenceOf(model, 256, {
+          contextShift: {
+            strategy: async ({ sequence: full }) => {
+              const ranges = await retainTokens(full, { policy: streaming, budget });
+              sizes.push(full.contextTokens.length - ranges.reduce((sum, { start, end }) => sum + end - start, 0));
+              return ranges;
+            },
+          },
+        });
+      await add(sequence, 'A'.repeat(seen));
+      expect(sizes.length).toBeGreaterThan(0);
+      expect(new Set(sizes)).toEqual(new Set([Math.floor((256 * percent) / 100)]));
+      await sequence.context.dispose();
+    }),
+    { numRuns: 12 },
+  ));
+
+test('a policy that chooses its size and keeps a whole context ends in one sentence; token 0 stays', async () => {
+  for (const text of ['rarity | mass(epsilon=0) | topK', 'recency | threshold(at=0, window=0)']) {
+    const sequence = await sequenceOf(model, 256, {
+      contextShift: {
+        strategy: ({ sequence: full }) => retainTokens(full, { policy: text, budget: 100 }),
+      },
+    });
+    await expect(add(sequence, 'ABCDEFGH'.repeat(40))).rejects.toThrow(
+      /^retainTokens: expected a policy that leaves room in a context of 256 tokens, got '.*', which keeps 255 where the budget is 100: take one that keeps or forces fewer$/,
+    );
+    expect(textOf(sequence)).toBe('ABCDEFGH'.repeat(32).slice(0, 255));
+  }
+});
+
 test('what it cannot do is one sentence', async () => {
   const sequence = await holding('ABCDEFGHIJKLMNOP');
   for (const [options, sentence] of [
@@ -203,6 +239,11 @@ test('what it cannot do is one sentence', async () => {
       'reads the signal attention.window(w=64), which llama.cpp keeps to itself',
     ],
     [{ policy: policy('quest'), budget: 6 }, 'acts inside attention, which llama.cpp keeps to itself'],
+    [
+      { policy: 'knorm | topK | levels', budget: 6 },
+      "'knorm ∘ topK ∘ levels' stores slots at levels of their own, which llama.cpp cannot hold: expected a policy without demotions such as levels",
+    ],
+    [{ policy: streaming, budget: '100%' }, 'budget: must leave room in a context of 256 tokens, got 256'],
     [{ policy: policy('full'), budget: 6 }, "'full' leaves no kept slots"],
     [{ policy: streaming, budget: 254 }, 'budget: must leave room in a context of 256 tokens, got 254'],
   ] as const)

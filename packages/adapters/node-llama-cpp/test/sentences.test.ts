@@ -10,6 +10,7 @@ it('sentences end at a line, or at a mark before white space, and together are t
     'Yes!\n',
     'And 3.5 more',
   ]);
+  expect(sentencesOf('No。...x?! 。 Yes')).toEqual(['No。', '...x?! ', '。 ', 'Yes']);
   fc.assert(
     fc.property(fc.stringMatching(/^[ab.!?\n \d]{0,40}$/), (text) => {
       const all = sentencesOf(text);
@@ -17,4 +18,9 @@ it('sentences end at a line, or at a mark before white space, and together are t
       for (const sentence of all.slice(0, -1)) expect(sentence).toMatch(/[.!?\n]\s*$/);
     }),
   );
+});
+
+it('a run of marks is read once, however long', () => {
+  const marks = `${'.'.repeat(300_000)}x`; // tried from every mark, minutes
+  expect(sentencesOf(marks)).toEqual([marks]);
 });

@@ -47,9 +47,17 @@ export function demandsOf(
   }
   if (!compiled.evicts)
     refuse(`'${label}' leaves no kept slots, expected a policy that ends in a selector such as topK`);
+  if (compiled.levels)
+    refuse(
+      `'${label}' stores slots at levels of their own, which the caches of an export cannot hold: expected a policy without demotions such as levels`,
+    );
   if (budget === undefined) expectBudget(compiled, budget);
   const allotter = steps.find(({ kind, plan, forces }) => kind === 'allocator' && !plan && !forces),
     uneven = allotter?.name ?? (choosesBudget || planned(compiled, budget ?? 1, shape) ? label : undefined);
+  if (allotter?.beforeSelector)
+    refuse(
+      `'${allotter.name}' divides each budget while an event runs, and this engine takes budgets that are known before it: expected a policy without it`,
+    );
   if (uneven !== undefined)
     refuse(
       `'${uneven}' gives layers or heads budgets of their own, which this engine cannot hold: in its caches all have as many slots`,

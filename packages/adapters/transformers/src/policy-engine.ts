@@ -9,6 +9,7 @@ import type { QueryOutputs } from './graph/queries.ts';
 import { idsOf, idsTensor, onesTensor } from './inputs.ts';
 import type { InnerModel, ModelInputs, ModelOutputs } from './inputs.ts';
 import type { SessionCache, Record as Sequence } from './record.ts';
+import type { GraphSession } from './source.ts';
 import { SequenceText, type Decodes } from './text.ts';
 import type { Stats } from './policy-model.ts';
 
@@ -18,7 +19,7 @@ interface PolicyEngineOptions {
   readonly block: number | undefined;
   readonly every: number | undefined;
   readonly reader: Decodes | undefined;
-  readonly graph?: { readonly session: object; readonly outputs: QueryOutputs };
+  readonly graph?: { readonly session: GraphSession; readonly outputs: QueryOutputs };
 }
 
 interface Fed {
@@ -51,6 +52,8 @@ export class PolicyEngine {
       stats: (cache?: object) => this.#stats(cache),
       fork: (cache: object) => this.#fork(cache),
       evict: (cache: DynamicCache, slots?: number) => this.#evict(cache, slots),
+      // the loaded model is its caller's, and other wrapped models may run on it
+      dispose: async () => [await options.graph?.session.release?.()],
       ...(options.graph && { sessions: { ...inner.sessions, model: options.graph.session } }),
     };
     const wrapped: object = new Proxy(inner, {

@@ -22,8 +22,12 @@ export type GraphSource =
       readonly [option: string]: unknown;
     };
 
+/** What this package uses of a session of ONNX Runtime. */
+export interface GraphSession {
+  release?(): Promise<void>;
+}
 interface SessionClass {
-  create(model: Uint8Array, options: object): Promise<object>;
+  create(model: Uint8Array, options: object): Promise<GraphSession>;
 }
 
 const SUFFIX: Readonly<Record<string, string>> = { fp32: '', q8: '_quantized' };
@@ -38,7 +42,7 @@ export async function queryGraph(
   source: GraphSource,
   { config, sessions }: TransformersModel,
   shape: SessionShape,
-): Promise<{ readonly session: object; readonly outputs: QueryOutputs }> {
+): Promise<{ readonly session: GraphSession; readonly outputs: QueryOutputs }> {
   if (config.attn_logit_softcapping != null)
     throw new KvError('source', 'expected a model without a soft cap on attention, got one with it');
   const {

@@ -14,7 +14,7 @@ test('kv choose --for transformers.js takes the policies that this adapter runs,
   for (const text of texts) {
     const policy = parsePolicy(text),
       compiled = compile(policy);
-    if (compiled.levels || !compiled.evicts) continue; // levels are the engine's own; what evicts nothing is no candidate
+    if (!compiled.evicts) continue; // no candidate
     const refused = refusedBy('transformers.js', compiled);
     let runs = true;
     try {

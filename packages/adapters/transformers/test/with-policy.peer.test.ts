@@ -7,7 +7,7 @@ import { generate, loadModel, type HostModel } from '@kv/models';
 import { inTurn } from '@kv/model-testing/in-turn';
 import { policy, policyNames } from '@kv/policies';
 import { topK } from '@kv/selectors-top-k';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { withPolicy, type WithPolicyOptions } from '../src/index.ts';
 import { exported, type Exported } from './exported.ts';
 import { generated, idsOf, TEXT, type Prompted } from './generated.ts';
@@ -303,6 +303,24 @@ describe('graphs', () => {
   });
 });
 
+test('a wrapped model that is disposed of frees its own graph; the loaded one and its siblings go on', async () => {
+  const { model, tokenizer, folder } = await exported(),
+    options = { budget: 40, source: folder },
+    [first, second] = await Promise.all(
+      [policy('knorm'), small.snapkv].map((under) => withPolicy(model, { ...options, policy: under })),
+    ),
+    inputs = (): Prompted => tokenizer(TEXT) as Prompted,
+    want = await generated(first, inputs(), { max_new_tokens: 3 });
+  await generated(second, inputs(), { max_new_tokens: 3 });
+  await second.dispose();
+  const log = vi.spyOn(console, 'error').mockReturnValue(); // transformers.js prints all inputs
+  await expect(generated(second, inputs(), { max_new_tokens: 3 })).rejects.toThrow();
+  log.mockRestore();
+  await first.dispose();
+  expect(await generated(first, inputs(), { max_new_tokens: 3 })).toEqual(want);
+  expect(await generated(model, inputs(), { max_new_tokens: 3 })).toHaveLength(want.length);
+});
+
 describe('refused before the first token, in one sentence', () => {
   test.each([
     [() => ({ policy: policy('snapkv') }), "'snapkv ∘ topK' evicts, so a budget is expected"],
@@ -325,6 +343,14 @@ describe('refused before the first token, in one sentence', () => {
     [
       () => ({ policy: policy('adakv'), budget: 40, source: plain.folder }),
       'gives layers or heads budgets of their own',
+    ],
+    [
+      () => ({ policy: 'recency | promptPart | topK', budget: 40 }),
+      "'promptPart' divides each budget while an event runs, and this engine takes budgets that are known before it",
+    ],
+    [
+      () => ({ policy: 'knorm | topK | levels', budget: 40 }),
+      "'knorm ∘ topK ∘ levels' stores slots at levels of their own, which the caches of an export cannot hold",
     ],
     [() => ({ policy: policy('quest'), budget: 40 }), 'acts inside attention or moves numbers of the cache'],
     [() => ({ policy: policy('full'), budget: 40 }), "'full' leaves no kept slots"],
