@@ -86,7 +86,7 @@ for (const [name, policy, others, windows] of inTurn(
     }),
   );
 
-gpuTest('a prompt after another one widens windows, and begins sums of query heads anew, as on the host', (gpu) =>
+gpuTest('a prompt after another one widens windows, and begins sums of query heads again, as on the host', (gpu) =>
   both(gpu, fixture('gemma2'), async (host, device) => {
     const run = async (model: Model): Promise<readonly Float32Array[]> => {
       const sequence = new Sequence(model),

@@ -20,10 +20,10 @@ export {
   MOST_RECORD_BYTES,
   recordBytes,
   recordsOf,
-  roundingAfter,
   storeRecords,
 } from './cache/records.ts';
 export { plainRows } from './cache/cache-rows.ts';
+export { roundingAfter } from './cache/rounding.ts';
 export type { CachePart, CacheRows, Records } from './cache/cache-rows.ts';
 export { CACHE } from './options.ts';
 export {

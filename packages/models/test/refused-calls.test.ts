@@ -65,7 +65,7 @@ describe('a prompt after another one', () => {
       ),
       { numRuns: 6 },
     ));
-  it('begins sums of query heads anew where those of KV heads were kept, and says so', async () => {
+  it('begins sums of query heads again where those of KV heads were kept, and says so', async () => {
     const sequence = new Sequence(model),
       by = (signal: typeof attentionAccumulated) =>
         compose(

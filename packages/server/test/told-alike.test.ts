@@ -98,9 +98,9 @@ test('a response that is deleted at once stays deleted, with the items of its ou
 test('a server that has closed has given its responses to its store', async () => {
   const held = new Map<string, Uint8Array>(),
     put = async (key: string, bytes: Uint8Array): Promise<void> => {
-      // what is stored of a response begins with its id; caches are awaited anyway
+      // what is stored of a response begins with its id; caches are awaited anyway, and a store has two seconds
       if (Buffer.from(bytes).toString('latin1', 0, 5) === 'resp_')
-        await new Promise((after) => setTimeout(after, 2500));
+        await new Promise((after) => setTimeout(after, 1500));
       held.set(key, bytes);
     },
     conversations = { put, delete: async () => {}, get: async (key: string) => held.get(key) },

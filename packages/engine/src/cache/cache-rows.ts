@@ -30,3 +30,9 @@ export function plainRows(rows: CacheRows): Rows {
   if (rows.form === 'mixed') throw new TypeError('expected rows of one form, got records');
   return rows;
 }
+
+/**
+ * Bounds on what was rounded off a key and off a value of a layer before they were stored as they are now; Infinity where
+ * that is not known.
+ */
+export type EarlierRounding = Readonly<Record<CachePart, number>>;

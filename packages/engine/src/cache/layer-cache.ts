@@ -11,15 +11,13 @@ import {
   levelOf,
   newSlotBytes,
   recordRows,
-  roundingAfter,
-  storedBound,
   storeRecords,
-  type EarlierRounding,
   type MovedSlots,
 } from './records.ts';
+import { roundingAfter, storedBound } from './rounding.ts';
 import { SlotRows } from './slot-rows.ts';
 import { copySlots, hostStore, inForm, packSlots, type Storage, type Store } from './storage.ts';
-import { plainRows, type CachePart, type Records, type CacheRows } from './cache-rows.ts';
+import { plainRows, type CachePart, type EarlierRounding, type Records, type CacheRows } from './cache-rows.ts';
 import type { RotateVector } from './rotate.ts';
 import type { Ledger } from '../ledger.ts';
 import type { Slots } from '../memory/snapshot.ts';

@@ -1,6 +1,5 @@
 import { KvError, LEVELS } from '@kv/core';
 import { decodeRows, HALF_ULP, roundingBound, type Rows } from './encode.ts';
-import type { Slots } from '../memory/snapshot.ts';
 import { cacheForms, rowBytes, slotBytes, unmovedForm, type StorageForm } from './form.ts';
 import { begin, partLayouts, LEVEL_SHIFT, type RecordRows } from './record-rows.ts';
 import { rowPlanes, type Storage, type StorageShape, type Store } from './storage.ts';
@@ -295,7 +294,7 @@ export const levelsOf = ({ table }: Records): Uint32Array => table.map((word) =>
  * Returns a bound on what rounding has taken off keys or values of a head's first n slots: the largest Euclidean norm of
  * a row's change. A slot may have passed every level from the storage's form to its own.
  */
-function recordsBound(
+export function recordsBound(
   storage: Pick<RecordStorage, 'records' | 'headDim' | 'capacity' | 'form'>,
   part: CachePart,
   g: number,
@@ -331,34 +330,4 @@ function recordsBound(
     most = Math.max(most, bound);
   }
   return most;
-}
-
-/** Returns a bound on what the present stored form of a head's first n slots has rounded off keys or values. */
-export const storedBound = (
-  storage: Pick<Storage, CachePart | 'records' | 'headDim' | 'capacity' | 'form'>,
-  part: CachePart,
-  g: number,
-  n: number,
-): number =>
-  hasRecords(storage)
-    ? recordsBound(storage, part, g, n)
-    : roundingBound(plainRows(storage[part]), storage.headDim, g * storage.capacity, n);
-
-/**
- * Bounds on what was rounded off a key and off a value of a layer before they were stored as they are now; Infinity where
- * that is not known.
- */
-export type EarlierRounding = Readonly<Record<CachePart, number>>;
-
-/** Returns what was rounded off slots before, once they are stored in a form. Files of older releases do not say it. */
-export function roundingAfter(slots: Slots, form: StorageForm, headDim: number): EarlierRounding {
-  const { length } = slots.positions,
-    unknown = slots.rotations !== undefined && (slots.form !== 'f32' || slots.records !== undefined),
-    { keys, values } = slots.rounded ?? (unknown ? { keys: Infinity, values: Infinity } : { keys: 0, values: 0 });
-  if (slots.form === form) return { keys, values };
-  const whole = { ...slots, headDim, capacity: length };
-  return {
-    keys: keys + storedBound(whole, 'keys', 0, length),
-    values: values + storedBound(whole, 'values', 0, length),
-  };
 }

@@ -1,6 +1,5 @@
 import type { StateSpec } from '@kv/core';
-import type { Records, CacheRows } from '../cache/cache-rows.ts';
-import type { EarlierRounding } from '../cache/records.ts';
+import type { Records, CacheRows, EarlierRounding } from '../cache/cache-rows.ts';
 import type { StorageForm } from '../cache/form.ts';
 
 /** Rows of running sums: one per query head, or one per KV head, which sums those of its query heads. */

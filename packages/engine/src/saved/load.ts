@@ -10,7 +10,7 @@ import { LOAD_CACHE } from '../options.ts';
 import type { Rows } from '../cache/encode.ts';
 import { storedForms, unmovedForm, type RowForm } from '../cache/form.ts';
 import { levelOf, recordsOf } from '../cache/records.ts';
-import type { EarlierRounding } from '../cache/records.ts';
+import type { EarlierRounding } from '../cache/cache-rows.ts';
 import { storageOfRecords } from '../cache/storage.ts';
 import { Outputs } from '../sequence/outputs.ts';
 import { Sequence } from '../sequence/sequence.ts';

@@ -52,7 +52,7 @@ export const coAttention = (size: number = CHUNK): Signal<'coAttention', CoAtten
     if (goes && before.length === length) return before.value;
     const make = engine.attentionStretches ? foldedCollector : collector,
       now = { edges: goes ? before.edges : make({ prompt, chunk: size }), prompt, length } as Known;
-    // a pass that failed, or was aborted, may have added a part of the new tokens: the next one begins anew
+    // a pass that failed, or was aborted, may have added a part of the new tokens: the next one begins with the first token
     now.value = collect(now, engine, goes ? before.length : 0).catch((error: unknown) => {
       if (ofSequence.get(size) === now) ofSequence.delete(size);
       throw error;
