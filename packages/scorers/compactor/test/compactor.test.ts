@@ -3,7 +3,7 @@ import ndarray from 'ndarray';
 import { describe, expect, test } from 'vitest';
 import { apply } from '@kv/cpu';
 import { each, kernelLaws, scene, sceneSpecs, scorerLaws, transformLaws } from '@kv/laws';
-import { byEviction, chunkMass, fromChunks, leverage, noncausalAttention } from '../src/index.ts';
+import { byEviction, chunkMass, fromChunks, leverage, noncausalAttention, regular } from '../src/index.ts';
 import { leverageOracle, massOracle, size } from './compactor.oracle.ts';
 
 describe('leverage', () => {
@@ -46,6 +46,20 @@ describe.each([chunkMass, fromChunks])('$id', (kernel) => {
     test,
   );
 });
+describe('regular', () => {
+  each(
+    kernelLaws(regular, {
+      runs: 15,
+      make: ({ rows: r, slots: d }) => ({
+        inputs: {
+          m: { data: Float32Array.from({ length: r * d * d }, (_, i) => 1 + (i % 7) * 1e6), shape: [r, d, d] },
+        },
+        params: { jitter: 0.5 },
+      }),
+    }),
+    test,
+  );
+});
 
 const rows = (x: Float32Array, r: number, m: number, d: number) =>
   Array.from({ length: m }, (_, i) =>
@@ -72,6 +86,45 @@ test('leverage agrees with least squares solved by conjugate gradients', () => {
       },
     ),
     { numRuns: 50 },
+  );
+});
+
+test('leverage of keys of any size, few or alike, is that of the raised jitter, from 0 to 1', () => {
+  fc.assert(
+    fc.property(
+      fc.record({
+        n: fc.integer({ min: 1, max: 60 }),
+        d: fc.constantFrom(8, 64, 128),
+        sd: fc.constantFrom(1e-3, 1, 30, 1e3),
+        common: fc.constantFrom(0, 100),
+        jitter: fc.constantFrom(1e-5, 0.01),
+        seed: fc.nat(),
+      }),
+      ({ n, d, sd, common, jitter, seed }) => {
+        const noise = (i: number): number => {
+          const x = Math.sin(i * 12.9898 + (seed % 1000)) * 43758.5453;
+          return 2 * (x - Math.floor(x)) - 1;
+        };
+        const data = Float32Array.from(
+          { length: n * d },
+          (_, i) => sd * (noise(i) + common * noise(i % d) * noise(-1 - Math.floor(i / d))),
+        );
+        const got = apply(leverage({ jitter }), {
+          keys: { data, shape: [1, n, d] },
+          rope: still,
+          at: { headDim: d },
+        }).scores!.data;
+        for (const x of got) expect(x >= 0 && x <= 1).toBe(true);
+        if (common > 0) return; // the oracle's own steps do not end there
+        const keys = rows(data, 0, n, d),
+          means = Float64Array.from({ length: d }, (_, a) => keys.reduce((sum, k) => sum + k.get(a), 0) / n),
+          trace = keys.reduce((sum, k) => sum + means.reduce((s, mean, a) => s + (k.get(a) - mean) ** 2, 0), 0);
+        leverageOracle(keys, Math.max(jitter, 1e-6 * trace)).forEach((x, i) =>
+          expect(Math.abs(got[i] - x)).toBeLessThan(0.02),
+        );
+      },
+    ),
+    { numRuns: 25 },
   );
 });
 
