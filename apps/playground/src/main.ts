@@ -13,7 +13,7 @@ import { bytesText, deviceText } from './words.ts';
 declare const __MODEL__: { readonly folder: string; readonly files: readonly string[] };
 
 const form = choiceForm(),
-  view = player((side, position) => send({ type: 'why', run, side, position })),
+  view = player((side, position) => shown && send({ type: 'why', run: shown.run, side, position })),
   device = element('device', HTMLSpanElement),
   status = element('status', HTMLParagraphElement),
   stop = element('stop', HTMLButtonElement),
@@ -26,7 +26,9 @@ const send = (message: ToWorker): void => worker.postMessage(message);
 const hash = (): string => `#${writeAddress(form.read())}`;
 let run = 0,
   /** The choice of the last run. */
-  choice: RunChoice;
+  choice: RunChoice,
+  /** What the maps show: a later run may have failed, or have chosen a policy. */
+  shown: { readonly run: number; readonly choice: RunChoice } | undefined;
 
 /**
  * Starts a run. @param download whether a model of the hub may be downloaded: yes after a button was pressed, no for a
@@ -61,11 +63,16 @@ worker.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => {
     device.dataset.device = data.opened.device;
     return;
   }
+  if (data.type === 'why') {
+    if (data.run === shown?.run) view.why(data);
+    return;
+  }
   if (data.run !== run) return;
   switch (data.type) {
     case 'prompt':
+      shown = { run, choice };
       view.start(data, choice);
-      form.suggest(data.prompt.text);
+      if (choice.source.kind === 'needle') form.suggest(data.prompt.text);
       break;
     case 'progress': {
       const { file, done, total, secondsLeft } = data.progress;
@@ -77,9 +84,6 @@ worker.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => {
     }
     case 'chosen':
       show(data.chosen);
-      break;
-    case 'why':
-      view.why(data);
       break;
     case 'frame':
       view.frame(data);
@@ -95,6 +99,7 @@ worker.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => {
       view.done();
       stop.disabled = true;
       document.body.dataset.state = 'done';
+      if (status.hidden) compare();
   }
 });
 worker.addEventListener('error', ({ message }) =>
@@ -115,6 +120,11 @@ function say(words: string, wrong = false): void {
   status.hidden = words === '';
   status.classList.toggle('wrong', wrong);
 }
+/** Says so where the maps show another choice than the form. */
+function compare(): void {
+  if (shown && document.body.dataset.state !== 'running')
+    say(hash() === `#${writeAddress(shown.choice)}` ? '' : 'Below is the run before this change: press Run.');
+}
 const fail = (message: string): void => {
   chosen.textContent = '';
   say(message, true);
@@ -127,6 +137,7 @@ element('choice', HTMLFormElement).addEventListener('submit', (event) => {
 element('choice', HTMLFormElement).addEventListener('input', () => {
   copied.textContent = chosen.textContent = '';
   history.replaceState(null, '', hash());
+  compare();
 });
 stop.addEventListener('click', () => send({ type: 'stop' }));
 element('choose', HTMLButtonElement).addEventListener('click', () => {

@@ -47,8 +47,8 @@ function listen(data: ToWorker): void {
     return;
   }
   current.abort();
+  const { signal } = (current = new AbortController()); // after a stop too, since reasons may be asked for next
   if (data.type === 'stop') return;
-  const { signal } = (current = new AbortController());
   // one at a time: the run before ends soon, since it was aborted
   last = last.then(() => (data.type === 'forget' ? clear() : perform(data, signal)));
 }
@@ -83,7 +83,7 @@ async function perform(asked: Run, signal: AbortSignal): Promise<void> {
     while (open.size > 0)
       for (const [side, tokens] of open) if (!(await forward(run, side, tokens, signal))) open.delete(side);
   } catch (error) {
-    spoilt = true;
+    if (!signal.aborted) spoilt ||= isOfDevice(error);
     send({ type: 'failed', run, message: signal.aborted ? 'Stopped.' : sentenceOf(error) });
   }
   if (spoilt) forget();
@@ -114,23 +114,32 @@ async function forward(
       send({ type: 'failed', run, side, message: 'Stopped before the first token.' });
       return false;
     }
-    if (!KvError.is(error) || error.at === 'gpu') spoilt = true;
+    spoilt ||= isOfDevice(error);
     send({ type: 'failed', run, side, message: sentenceOf(error) });
     return false;
   }
 }
 
-/** Explains why a position was dropped or kept: runs the side again on the CPU and records every step of its events. */
+/** Whether an error may concern the device; a prompt or policy that cannot be run does not. */
+const isOfDevice = (error: unknown): boolean => !KvError.is(error) || error.at === 'gpu';
+
+/**
+ * Explains why a position was dropped or kept: runs the side again on the CPU and records every step of its events. Every
+ * question is answered, since the page waits for it.
+ */
 async function explain({ run, side, position }: Why, signal: AbortSignal): Promise<void> {
-  if (signal.aborted || ran?.run.run !== run || !loaded) return;
-  const { run: asked, fed, recorded } = ran;
+  const answered = { type: 'why', run, side, position, fates: [] } as const;
   try {
+    signal.throwIfAborted();
+    if (ran?.run.run !== run || !loaded)
+      throw new KvError('why', 'expected a run whose model is still loaded, got an earlier one: press Run again');
+    const { run: asked, fed, recorded } = ran;
     const events =
       recorded.get(side) ?? (await record(asked.choice, fed, side, await hostModel(asked, signal), signal));
     recorded.set(side, events);
-    send({ type: 'why', run, side, position, fates: events.length === 0 ? [] : fates(events, position) });
+    send({ ...answered, fates: events.length === 0 ? [] : fates(events, position) });
   } catch (error) {
-    if (!signal.aborted) send({ type: 'why', run, side, position, fates: [], failed: sentenceOf(error) });
+    send({ ...answered, failed: signal.aborted ? 'stopped before the reason was found.' : sentenceOf(error) });
   }
 }
 

@@ -481,6 +481,11 @@ describe.skipIf(noBrowser !== undefined && !strict)('the page', () => {
     const [, policy = 'none'] =
       /[Tt]he best policy is (.+) with 25 % of the slots: /.exec((await page.textContent('#chosen')) ?? '') ?? [];
     expect(await page.inputValue('#policy-0')).toBe(policy);
+    // the maps show the run before, and give reasons for it
+    expect(await page.textContent('#status')).toBe('Below is the run before this change: press Run.');
+    await page.click('.side >> nth=0 >> [data-position="1"]');
+    await page.waitForFunction(() => document.querySelectorAll('.why details').length === 2);
+    await page.keyboard.press('Escape');
     await page.fill('#text', 'Too short.');
     await page.click('#choose');
     await ended(page);
