@@ -94,8 +94,8 @@ const cases: readonly (readonly [Kernel, (s: KernelSize) => KernelInputs])[] = [
         scores: f32(seed, [rows, n]),
         sizes: { data: new Float32Array(rows * n).fill(4), shape: [rows, n] },
         excess: { data: new Float32Array(rows).fill(2 * n + 1), shape: [rows, 1] },
+        fewest: { data: new Float32Array(rows).fill(3), shape: [rows, 1] },
       },
-      params: { least: 3 },
     }),
   ],
   [

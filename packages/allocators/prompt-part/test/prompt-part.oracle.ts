@@ -20,7 +20,7 @@ export function keptSlots(
     isForced = (i: number): boolean => slots[i].forced,
     own = Math.floor(Math.fround(budget * Math.fround(share)));
   if (length <= prompt)
-    return best(all, Math.max(own, Math.min(budget, all.filter(isForced).length))).sort((a, b) => a - b);
+    return best(all, Math.max(own, Math.min(budget, Math.max(1, all.filter(isForced).length)))).sort((a, b) => a - b);
   const first = all.filter((i) => slots[i].position < prompt),
     later = all.filter((i) => slots[i].position >= prompt),
     forcedFirst = first.filter(isForced).length,

@@ -5,9 +5,10 @@ import { placeInUnit } from '@kv/core/shared';
  * Branch dissolution: evicts units from the lowest score up until the budget is met; the last, partly evicted unit
  * keeps its best tokens.
  *
- * @remarks CrystalCache, eq. 30 to 33 and algorithm 1. Keeps B - 2 to B slots (`least` 3). Where protected units exceed
- * the budget only the forced slots are protected. Of equal units the later one goes first. O(units^2 + n size) a row,
- * without a sequential loop.
+ * @remarks CrystalCache, eq. 30 to 33 and algorithm 1. Keeps B - 2 to B slots (`least` 3); where nothing else
+ * stays, the best unit is cut to the budget, however few tokens that are. Where protected units exceed the budget only
+ * the forced slots are protected. Of equal units the later one goes first. O(units^2 + n size) a row, without a
+ * sequential loop.
  */
 export const branchDissolution = unitSelector(
   'branchDissolution',
@@ -37,7 +38,9 @@ export const branchDissolution = unitSelector(
     const free = ops.mul(ops.not(kept), open);
     const sizes = ops.groupSlots('sum', free, of, each); // [rows, units]
     const excess = ops.max(0, ops.sub(ops.add(ops.sum(free), ops.sum(kept)), budgets));
-    const stay = ops.kernel(allowance, { scores: ops.broadcast(unitScores, rows), sizes, excess }, { least }); // [rows, units]
+    // a cut unit keeps as many tokens as the budget only where nothing else stays
+    const fewest = ops.min(budgets, least);
+    const stay = ops.kernel(allowance, { scores: ops.broadcast(unitScores, rows), sizes, excess, fewest }); // [rows, units]
     const place = ops.kernel(placeInUnit, { scores: ops.where(free, s, LOWEST), unitOf: of });
     const mask = ops.max(kept, ops.mul(free, ops.less(place, ops.take(stay, of))));
     return ops.select(mask, ops.sum(mask), { active });
@@ -46,15 +49,14 @@ export const branchDissolution = unitSelector(
 
 /**
  * Number of slots that each unit keeps when units go from the lowest score up, the later of equals first, until
- * `excess` slots are gone.
+ * `excess` slots are gone; 0 for the last of these if it would keep fewer than `fewest`.
  *
- * @remarks `scores` and `sizes` f32 `[r, units]`, `excess` `[r, 1]`. Every unit computes by itself what went before it:
- * O(units) each.
+ * @remarks `scores` and `sizes` f32 `[r, units]`, `excess` and `fewest` `[r, 1]`. Every unit computes by itself what
+ * went before it: O(units) each.
  */
 export const allowance = kernel({
   id: 'dissolution-allowance',
-  inputs: { scores: 'f32', sizes: 'f32', excess: 'f32' },
-  params: { least: 'f32' },
+  inputs: { scores: 'f32', sizes: 'f32', excess: 'f32', fewest: 'f32' },
   output: { shape: ({ scores }) => scores },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
@@ -66,9 +68,9 @@ fn run(index: u32) {
     if (scores[other] < scores[index] || (scores[other] == scores[index] && other > index)) { left -= sizes[other]; }
   }
   let rest = sizes[index] - left;
-  output[index] = select(select(0.0, rest, rest >= params.least), sizes[index], left <= 0.0);
+  output[index] = select(select(0.0, rest, rest >= fewest[row]), sizes[index], left <= 0.0);
 }`,
-  ref({ scores, sizes, excess }, { least }, out) {
+  ref({ scores, sizes, excess, fewest }, _, out) {
     const [rows = 0, m = 0] = scores.shape;
     for (let row = 0; row < rows; row++) {
       const order = Array.from({ length: m }, (_, u) => row * m + u).sort(
@@ -78,7 +80,7 @@ fn run(index: u32) {
       for (const u of order) {
         const size = sizes.data[u],
           rest = size - left;
-        out[u] = left <= 0 ? size : rest >= least ? rest : 0;
+        out[u] = left <= 0 ? size : rest >= fewest.data[row] ? rest : 0;
         left -= size;
       }
     }
