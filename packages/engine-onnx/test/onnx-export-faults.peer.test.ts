@@ -43,7 +43,8 @@ test.each(inTurn(FAULTS, 2))(
     const clean = mkdtempSync(join(folder, 'clean-'));
     await run(clean);
     const want = held(clean),
-      old = Object.fromEntries(Object.keys(want).map((name) => [name, 'old']));
+      earlier = [...Object.keys(want), 'model_q4.onnx', 'model_q4.onnx_data_1', 'chat_template.jinja'],
+      old = Object.fromEntries(earlier.map((name) => [name, 'old']));
     expect(Object.keys(want)).toContain('model.onnx_data');
     let reached = true,
       operations = 0;
@@ -51,7 +52,7 @@ test.each(inTurn(FAULTS, 2))(
       const into = mkdtempSync(join(folder, 'x-')),
         file = (name: string): string => join(into, /onnx/.test(name) ? `onnx/${name}` : name);
       fs.mkdirSync(join(into, 'onnx'));
-      for (const name of Object.keys(want)) writeFileSync(file(name), 'old');
+      for (const name of earlier) writeFileSync(file(name), 'old');
       strike(at, fault, into);
       const error: unknown = await run(into).then(
         () => undefined,
@@ -74,6 +75,27 @@ test.each(inTurn(FAULTS, 2))(
     expect(operations).toBeGreaterThan(15);
   },
 );
+
+test('graphs of an earlier export stay where it was of the same model, with what readers must know of them', async () => {
+  const into = mkdtempSync(join(folder, 'forms-')),
+    graphs = (): string[] => readdirSync(join(into, 'onnx')).toSorted(),
+    external = (): unknown =>
+      (JSON.parse(readFileSync(join(into, 'config.json'), 'utf8')) as Record<string, unknown>)[
+        'transformers.js_config'
+      ];
+  await run(into);
+  await exportOnnx(fixture('llama'), into, { weights: ['q4'] });
+  expect(graphs()).toEqual(['model.onnx', 'model.onnx_data', 'model_q4.onnx']);
+  expect(external()).toEqual({ use_external_data_format: { 'model.onnx': 1 } });
+  await exportOnnx(fixture('llama'), into); // its weights are in the graph now
+  expect(graphs()).toEqual(['model.onnx', 'model_q4.onnx']);
+  expect(external()).toBe(undefined);
+  writeFileSync(join(into, 'onnx/model_fp16.onnx'), 'of another program');
+  writeFileSync(join(into, 'chat_template.jinja'), 'of another model');
+  await exportOnnx(fixture('qwen2'), into, { weights: ['q4'] });
+  expect(graphs()).toEqual(['model_fp16.onnx', 'model_q4.onnx']);
+  expect(readdirSync(into)).not.toContain('chat_template.jinja');
+});
 
 test('at no operation of an export does a reader see old files and new ones', async () => {
   const into = mkdtempSync(join(folder, 'watched-')),

@@ -44,12 +44,23 @@ export interface ExportOptions extends OptionValues<typeof EXPORT> {}
 
 const FILES: Readonly<Record<ExportForm, string>> = { f32: 'model.onnx', q4: 'model_q4.onnx' };
 
+/** The files next to the graphs that checkpoints have some of. */
+const TEXTS = [
+  'config.json',
+  'generation_config.json',
+  'tokenizer.json',
+  'tokenizer_config.json',
+  'special_tokens_map.json',
+  'chat_template.jinja',
+];
+
 /** Maximum bytes of a separate weight file: what a browser can still load whole. */
 const MOST_FILE_BYTES = 2 ** 31 - 2 ** 20;
 
 /**
  * Writes a checkpoint as a folder of the Hugging Face hub that transformers.js loads: `onnx/*.onnx`, config.json,
- * generation_config.json, tokenizer.json, tokenizer_config.json and the chat template. In Node.
+ * generation_config.json, tokenizer.json, tokenizer_config.json and the chat template. Of an earlier export the graphs of
+ * other forms stay if all of these files are the same; else it goes whole. In Node.
  *
  * @param name a model, as for `loadModel`
  * @returns the files written, relative to the folder
@@ -138,9 +149,14 @@ async function write(
       parts.put(`onnx/${file}`, graph);
       if (separate) external[file] = separate.names.length;
     }
-    for (const [file, text] of await checkpoint.hubFiles())
-      parts.put(file, file === 'config.json' ? withExternal(text, external) : text);
-    return parts.move();
+    const texts = await checkpoint.hubFiles(),
+      earlier = earlierExternal(folder, texts),
+      others = Object.entries(FILES).flatMap(([form, file]) =>
+        earlier !== undefined && !weights.includes(form as ExportForm) ? [file] : [],
+      );
+    for (const file of others) if (earlier?.[file] !== undefined) external[file] = earlier[file];
+    for (const [file, text] of texts) parts.put(file, file === ENTRY ? withExternal(text, external) : text);
+    return parts.move(others);
   } finally {
     parts.drop();
   }
@@ -159,13 +175,16 @@ interface Parts {
   /** Appends to the file begun last. */
   add(bytes: Uint8Array): void;
   put(name: string, content: string | Uint8Array): void;
-  /** Moves all files to their targets, or restores what was there before. */
-  move(): readonly string[];
+  /**
+   * Moves all files to their targets, and away what an earlier export wrote except these graphs, or restores what was
+   * there before.
+   */
+  move(except: readonly string[]): readonly string[];
   /** Deletes the files that were not moved. */
   drop(): void;
 }
 function partsIn(folder: string): Parts {
-  const { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync, writeSync } =
+  const { closeSync, existsSync, fsyncSync, openSync, readdirSync, renameSync, rmSync, writeSync } =
       builtin<typeof import('node:fs')>('node:fs'),
     names: string[] = [],
     at = (name: string): string => `${folder}/${name}`,
@@ -201,8 +220,16 @@ function partsIn(folder: string): Parts {
       begin(name);
       add(typeof content === 'string' ? new TextEncoder().encode(content) : content);
     },
-    move() {
+    move(except) {
       end();
+      // those that an interrupted export left under other names too
+      const known = [...TEXTS, ...readdirSync(at('onnx')).map((name) => `onnx/${name}`)].map((name) =>
+          name.replace(/\.(?:part|replaced)$/, ''),
+        ),
+        earlier = [...new Set(known)].filter(
+          (name) => !names.includes(name) && (TEXTS.includes(name) || graphOf(name) !== undefined),
+        ),
+        away = earlier.filter((name) => !except.includes(graphOf(name) ?? name));
       const moved = [...names].sort((a, b) => Number(b === ENTRY) - Number(a === ENTRY)),
         done: (readonly [from: string, to: string])[] = [],
         step = (from: string, to: string): void => {
@@ -210,13 +237,13 @@ function partsIn(folder: string): Parts {
           done.push([from, to]);
         };
       try {
-        for (const name of moved) if (existsSync(at(name))) step(at(name), old(name));
+        for (const name of [...moved, ...away]) if (existsSync(at(name))) step(at(name), old(name));
         for (const name of moved.toReversed()) step(part(name), at(name));
       } catch (error) {
         for (const [from, to] of done.reverse()) renameSync(to, from);
         throw error;
       }
-      for (const name of names) gone.add(old(name));
+      for (const name of [...names, ...earlier]) gone.add(old(name)).add(part(name));
       return names;
     },
     drop() {
@@ -228,6 +255,41 @@ function partsIn(folder: string): Parts {
       }
     },
   };
+}
+
+/** Returns the graph that a file of the onnx folder belongs to, if an export writes such files. */
+const graphOf = (name: string): string | undefined =>
+  Object.values(FILES).find(
+    (file) => name.startsWith(`onnx/${file}`) && /^(?:_data(?:_\d+)?)?$/.test(name.slice(`onnx/${file}`.length)),
+  );
+
+/**
+ * Returns the numbers of external weight files that the config.json of an earlier export says, if all texts of that
+ * export are those of this model.
+ */
+function earlierExternal(
+  folder: string,
+  texts: ReadonlyMap<string, string>,
+): Readonly<Record<string, number>> | undefined {
+  const { existsSync, readFileSync } = builtin<typeof import('node:fs')>('node:fs'),
+    read = (name: string): string | undefined =>
+      existsSync(`${folder}/${name}`) ? readFileSync(`${folder}/${name}`, 'utf8') : undefined;
+  let external: Readonly<Record<string, number>> = {};
+  const config = read(ENTRY);
+  try {
+    const { 'transformers.js_config': own } = JSON.parse(config ?? '{}') as {
+      readonly 'transformers.js_config'?: { readonly use_external_data_format?: Readonly<Record<string, number>> };
+    };
+    external = own?.use_external_data_format ?? {};
+  } catch {
+    return undefined; // what no reader accepts is no export
+  }
+  return TEXTS.every((name) => {
+    const text = texts.get(name);
+    return name === ENTRY ? config === withExternal(text ?? '{}', external) : read(name) === text;
+  })
+    ? external
+    : undefined;
 }
 
 /** Returns config.json with what transformers.js must know of external weight files, and without older such entries. */
