@@ -24,19 +24,49 @@ export interface OnnxAttendOptions {
   readonly scores?: number;
 }
 
+/** `attend` on ONNX Runtime. */
+export interface OnnxAttend extends Attend {
+  /** Releases its sessions once their runs have ended; later calls open others. */
+  release(): void;
+}
+
+/** Sessions that are kept at a time: windows have as many shapes as prompts have lengths. */
+const MOST_SESSIONS = 16;
+
+type Result = Readonly<Record<string, OnnxTensor>>;
+interface OpenSession {
+  readonly session: Promise<OnnxSession>;
+  /** Resolves when its runs so far have ended. */
+  idle: Promise<void>;
+}
+
 /**
  * Returns `attend` on ONNX Runtime. Keys and values are read in the cache. Small calls, heads with sinks, slots with
  * biases and rows that see nothing go to `attend`.
  */
-export function onnxAttend(onnx: Onnx, { threads, small = 2 ** 18, scores = 2 ** 18 }: OnnxAttendOptions): Attend {
-  const sessions = new Map<string, Promise<OnnxSession>>();
-  const sessionOf = (shape: AttentionGraphShape): Promise<OnnxSession> => {
-    const key = JSON.stringify(shape);
-    const session = sessions.get(key) ?? onnx.InferenceSession.create(attentionGraph(shape), sessionOptions(threads));
-    sessions.set(key, session);
-    return session;
+export function onnxAttend(onnx: Onnx, { threads, small = 2 ** 18, scores = 2 ** 18 }: OnnxAttendOptions): OnnxAttend {
+  /** By shape; the one used last is the last. */
+  const sessions = new Map<string, OpenSession>();
+  const release = (most = 0): void => {
+    for (const [key, { session, idle }] of [...sessions].slice(0, Math.max(0, sessions.size - most))) {
+      sessions.delete(key);
+      void idle.then(async () => (await session).release()).catch(() => {}); // one that did not open has nothing to release
+    }
   };
-  return async (options) => {
+  const run = (shape: AttentionGraphShape, feeds: Readonly<Record<string, OnnxTensor>>): Promise<Result> => {
+    const key = JSON.stringify(shape);
+    const open = sessions.get(key) ?? {
+      session: onnx.InferenceSession.create(attentionGraph(shape), sessionOptions(threads)),
+      idle: Promise.resolve(),
+    };
+    sessions.delete(key);
+    sessions.set(key, open);
+    const result = open.session.then((session) => session.run(feeds));
+    open.idle = Promise.allSettled([open.idle, result]).then(() => {});
+    release(MOST_SESSIONS);
+    return result;
+  };
+  const attendInGraphs: Attend = async (options) => {
     const { q, queryPositions, cache, counters, stats, softcap, scale = 1 / Math.sqrt(cache.headDim) } = options;
     const m = queryPositions.length,
       d = cache.headDim,
@@ -64,7 +94,7 @@ export function onnxAttend(onnx: Onnx, { threads, small = 2 ** 18, scores = 2 **
         sums = stats?.columnSum !== undefined,
         maxima = stats?.columnMax !== undefined,
         windows = rows.stats?.windows ?? [];
-      const session = await sessionOf({
+      const shape: AttentionGraphShape = {
         kvHeads: cache.heads,
         group,
         headDim: d,
@@ -74,13 +104,14 @@ export function onnxAttend(onnx: Onnx, { threads, small = 2 ** 18, scores = 2 **
         sums,
         maxima,
         windows: windows.map(({ queries, of }) => ({ rows: queries < end - b ? queries : 'all', of })),
-      });
-      const result = await session.run(feedsOf(onnx, cache, group, rows.q, views, masked));
+      };
+      const result = await run(shape, feedsOf(onnx, cache, group, rows.q, views, masked));
       out.set(result.out.data as Float32Array, to);
       if (stats !== undefined) addTile(stats, windows, heads, views, result);
     }
     return out;
   };
+  return Object.assign(attendInGraphs, { release: () => release() });
 }
 
 /** Windows no wider than this fit in one tile. */
@@ -95,7 +126,7 @@ function addTile(
   windows: readonly WindowColumns[],
   heads: number,
   views: readonly HeadView[],
-  result: Readonly<Record<string, OnnxTensor>>,
+  result: Result,
 ): void {
   const { stride, among } = stats,
     all = among?.all ?? heads,

@@ -27,12 +27,24 @@ export interface OnnxEngineOptions extends OptionValues<typeof ONNX_ENGINE> {}
  */
 export function onnxEngine(onnx: Onnx, options: OnnxEngineOptions = {}): HostEngine {
   const { threads, weights } = settleOwn('onnxEngine', ONNX_ENGINE, options);
-  const open = async (name: string, model: Uint8Array): Promise<Session> =>
-    sessionOf(name, await onnx.InferenceSession.create(model, sessionOptions(threads)));
+  const attend = onnxAttend(onnx, { threads }),
+    alive = new Set<Session>();
+  const open = async (name: string, model: Uint8Array): Promise<Session> => {
+    const session = sessionOf(name, await onnx.InferenceSession.create(model, sessionOptions(threads)));
+    alive.add(session);
+    return {
+      run: session.run,
+      destroy() {
+        session.destroy();
+        // the sessions of attention serve every model of the engine
+        if (alive.delete(session) && alive.size === 0) attend.release();
+      },
+    };
+  };
   const masks = new Map<string, OnnxTensor>();
   return {
     name: `onnxruntime-node, ${weights === 'f32' ? 'f32' : 'stored weights'}, ${threads} thread${threads === 1 ? '' : 's'}`,
-    attend: onnxAttend(onnx, { threads }),
+    attend,
     attendsWindows: true,
     expect({ architecture, experts }) {
       if (experts)

@@ -1,7 +1,17 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { attend, LayerCache, Ledger, plainEngine, type AttentionCounters, type SlotVisibility } from '@kv/engine';
+import {
+  attend,
+  LayerCache,
+  Ledger,
+  plainEngine,
+  type Attend,
+  type AttentionCounters,
+  type SlotVisibility,
+} from '@kv/engine';
 import { onnxAttend } from '../src/attention.ts';
+import { onnxEngine } from '../src/engine.ts';
+import type { Onnx, OnnxSession } from '../src/runtime.ts';
 import { cases, close, query } from '@kv/engine-testing/attention-cases';
 import { ort } from '@kv/model-testing/ort';
 import { outputs, probabilities, type Sees } from '@kv/engine-testing/attention-oracle';
@@ -110,4 +120,77 @@ test('long blocks and single rows on ragged heads agree with the plain loops wit
       attend({ q, queryPositions, cache, engine: plainEngine() }),
     );
   }
+});
+
+/** ONNX Runtime, and the number of its sessions that are open. */
+function counted(): { readonly onnx: Onnx; open: number } {
+  const made = {
+    open: 0,
+    onnx: {
+      Tensor: ort.Tensor,
+      InferenceSession: {
+        async create(...given: Parameters<Onnx['InferenceSession']['create']>): Promise<OnnxSession> {
+          const session: OnnxSession = await ort.InferenceSession.create(...given);
+          made.open++;
+          return {
+            run: (...feeds) => session.run(...feeds),
+            async release() {
+              await session.release();
+              made.open--;
+            },
+          };
+        },
+      },
+    } satisfies Onnx,
+  };
+  return made;
+}
+
+test('windows of ever other lengths, several at once, leave few sessions open; a release leaves none', async () => {
+  const runtime = counted(),
+    cache = new LayerCache(1, 4, new Ledger()),
+    many = onnxAttend(runtime.onnx, { threads: 1, small: 0 }),
+    n = 40,
+    wave = Float32Array.from({ length: 4 * n }, (_, i) => Math.sin(i));
+  cache.append(
+    wave,
+    wave,
+    Uint32Array.from({ length: n }, (_, i) => i),
+  );
+  const asked = async (queries: number, by: Attend): Promise<Float32Array> => {
+    const columns = new Float32Array(n);
+    await by({
+      q: wave,
+      queryPositions: Uint32Array.from({ length: n }, (_, i) => i),
+      cache,
+      stats: { stride: n, windows: [{ queries, columns }] },
+    });
+    return columns;
+  };
+  const widths = Array.from({ length: n }, (_, i) => i + 1);
+  const got = await Promise.all([...widths, ...widths].map((queries) => asked(queries, many)));
+  for (const [i, columns] of got.entries()) close(columns, await asked(widths[i % n], attend));
+  await expect.poll(() => runtime.open).toBeLessThanOrEqual(16);
+  many.release();
+  await expect.poll(() => runtime.open).toBe(0);
+  close(await asked(3, many), await asked(3, attend));
+});
+
+test('the sessions of attention end with the last program of the engine', async () => {
+  const runtime = counted(),
+    engine = onnxEngine(runtime.onnx, { threads: 1 }),
+    x = { id: 0, width: 4 },
+    program = { name: 'none', inputs: [x], outputs: [x], instructions: [] },
+    cache = new LayerCache(1, 64, new Ledger()),
+    wave = Float32Array.from({ length: 64 * 80 }, (_, i) => Math.sin(i)),
+    queryPositions = Uint32Array.from({ length: 80 }, (_, i) => i);
+  cache.append(wave, wave, queryPositions);
+  const [first, second] = [await engine.prepare(program), await engine.prepare(program)];
+  await engine.attend!({ q: wave, queryPositions, cache });
+  expect(runtime.open).toBe(3);
+  first.destroy();
+  first.destroy();
+  await expect.poll(() => runtime.open).toBe(2);
+  second.destroy();
+  await expect.poll(() => runtime.open).toBe(0);
 });
