@@ -192,7 +192,11 @@ export const snapkvFastCaote = method(
  */
 export const h2oCaote = method(
   'h2oCaote',
-  { source: caote, says: "H2O, then the eviction error CAOTE; half of the budget is H2O's window, and `recent=0` is the paper's.", options: h2o.options },
+  {
+    source: caote,
+    says: "H2O, then the eviction error CAOTE; half of the budget is H2O's window, and `recent=0` is the paper's.",
+    options: h2o.options,
+  },
   (o) => compose(h2o(o), caote(), topK()),
 );
 
@@ -210,7 +214,11 @@ export const h2oFastCaote = method(
  */
 export const tovaCaote = method(
   'tovaCaote',
-  { source: caote, says: "TOVA, then the eviction error CAOTE, of the mean of a layer's heads.", options: tova.options },
+  {
+    source: caote,
+    says: "TOVA, then the eviction error CAOTE, of the mean of a layer's heads.",
+    options: tova.options,
+  },
   (o) => compose(tova(o), caote(), topK()),
 );
 
