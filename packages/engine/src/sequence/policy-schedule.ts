@@ -113,7 +113,9 @@ export class PolicySchedule {
         'decodePolicy',
         `'${this.active.policy.label}' moves kept slots together, expected a policy that goes on doing so, got '${next.label}'`,
       );
-    expectRecorded([...(next.evicts ? next.needs : []), ...readByHooks(next)], this.#memory.caches);
+    // before the first token nothing is recorded yet
+    if (this.#memory.progress.length > 0)
+      expectRecorded([...(next.evicts ? next.needs : []), ...readByHooks(next)], this.#memory.caches);
     return decodingBy(
       this.follow(next, allowance && { ...allowance, ...(isShare(budget) && { follows: true }) }),
       this.active,
