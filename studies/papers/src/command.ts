@@ -35,7 +35,7 @@ const PAPERS_FLAGS = {
     oneOf(
       planNames,
       '1',
-      '1 (every row of the papers), 2 (pieces that came after it, on the embedded model), 3 (a checkpoint), 4 (tables of the papers that the first three leave out, on either), 5 (rows of the fourth for a longer text, and causes of what did not hold), 6 (claims asked again on a bed that can tell, a checkpoint), 7 (the same, the embedded model), 8 and 9 (the same, by either), 10 (rows that a later reading found asked otherwise than printed).',
+      '1 (every row of the papers), 2 (pieces that came after it, on the embedded model), 3 (a checkpoint), 4 (tables of the papers that the first three leave out, on either), 5 (rows of the fourth for a longer text, and causes of what did not hold), 6 (claims asked again on a bed that can tell, a checkpoint), 7 (the same, the embedded model), 8 and 9 (the same, by either), 10 and 11 (rows that a later reading found asked otherwise than printed).',
     ),
     '1 on the embedded model, else 3',
   ),

@@ -30,7 +30,7 @@ const PRESENT: Readonly<Record<string, string>> = {
   dots: 'queryKeyProducts',
   standout: 'unitLogMinMax',
 };
-/** What pieces of plans 1 to 5 did by default before it became an option. */
+/** What pieces of plans 1 to 5 did by default before it became an option; later plans write the option out. */
 const FORMER: Readonly<Record<string, string>> = {
   cis: 'among=retrievers',
   cpe: 'among=retrievers',

@@ -8,9 +8,10 @@ import type { Kind, Plan } from './types.ts';
  * little text, for a longer one, and likely causes of what did not hold. `6`, a checkpoint, and `7`, the embedded model:
  * claims that were asked unfairly, asked again with lengths scaled to the context. `8`: the embedded model, facts that no
  * protected position holds. `9`, a checkpoint: what CIS compares, CAOTE's joint error and its needles, block by block and
- * with prompts enough for a verdict. `10`, either kind: rows that a later reading found asked otherwise than printed.
+ * with prompts enough for a verdict. `10`, either kind: rows that a later reading found asked otherwise than printed;
+ * `11`: those of them again whose policies left an option to what plans of before took it to be.
  */
-export const planNames = ['1', '2', '3', '4', '5', '6', '7', '8', '9', '10'] as const;
+export const planNames = ['1', '2', '3', '4', '5', '6', '7', '8', '9', '10', '11'] as const;
 export type PlanName = (typeof planNames)[number];
 
 /** Folder of the plans, relative to this file or to the bundle, `dist/bin.js` of the studies. */
