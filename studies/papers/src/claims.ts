@@ -166,11 +166,18 @@ const budgets = (arms: readonly Arm[]): string => {
   const own = [...new Set(arms.flatMap(({ budget }) => (budget === undefined ? [] : [String(budget)])))];
   return own.length === 0 ? '' : `, budget ${own.map((of) => (of.endsWith('%') ? of : `${of} slots`)).join(', ')}`;
 };
-/** What was asked of a model: bed, budgets, and how it differs from the paper. */
+/** Policies of some arms, each once; of more than four their number. */
+const policies = (arms: readonly Arm[]): string => {
+  const texts = [...new Set(arms.map(({ policy }) => `\`${policy}\``))];
+  return texts.length > 4 ? `${texts.length} policies` : texts.join(', ');
+};
+/** What was asked of a model: policies, bed, budgets, and how it differs from the paper. */
 const asking = ({ row, tasks, reading }: Claim, { measured }: Answered): string => {
   const contrasts = measured.map(({ contrast }) => contrast),
-    arms = contrasts.flatMap(({ a, b }) => (b ? [a, b] : [a]));
-  return `${once(contrasts.map(({ task }) => bed(tasks[task])))}${budgets(arms)}: ${isPlanned(row) ? row.differs : ''}${reading?.says === undefined ? '' : `. Read later: ${reading.says}`}`;
+    rivals = contrasts.flatMap(({ b }) => b ?? []),
+    arms = [...contrasts.map(({ a }) => a), ...rivals],
+    who = `${policies(contrasts.map(({ a }) => a))}${rivals.length > 0 ? ` against ${policies(rivals)}` : ''}`;
+  return `${who}. On ${once(contrasts.map(({ task }) => bed(tasks[task])))}${budgets(arms)}: ${isPlanned(row) ? row.differs : ''}${reading?.says === undefined ? '' : `. Read later: ${reading.says}`}`;
 };
 /** What its contrasts must show for it to hold. */
 const bar = ({ row }: Claim, { measured }: Answered): string =>
@@ -255,7 +262,7 @@ export function claimsMarkdown(): { readonly claims: string; readonly superseded
   return {
     claims: `# Every claim of the five papers
 
-\`npm run -s study -- papers/claims\` makes this page from the plans and their results. A verdict goes by the interval alone (percentile bootstrap over prompts, Bonferroni over the contrasts of a row): held where all of it lies above the threshold, not where all of it lies below, undecided where it touches it, where mean caches differ by more than 5 %, where both arms are right or wrong nearly always, or where the full cache answers fewer than 80 %. Of shares that no prompt tells apart the interval is what so large a sample leaves open. "Holds where" is what the plan asked of every contrast, and "asked here" ends with how that differs from the paper; "Read later" is what a reading against the paper found after the run. Fewer than 200 prompts are a screening. Rows that were asked unfairly are in [superseded.md](superseded.md), with the reason. Of ${verdicts.length} rows here: ${tally.join(', ')}.
+\`npm run -s study -- papers/claims\` makes this page from the plans and their results. A verdict goes by the interval alone (percentile bootstrap over prompts, Bonferroni over the contrasts of a row): held where all of it lies above the threshold, not where all of it lies below, undecided where it touches it, where mean caches differ by more than 5 %, where both arms are right or wrong nearly always, or where the full cache answers fewer than 80 %. Of shares that no prompt tells apart the interval is what so large a sample leaves open. Differences are in the promised direction, so that where worse is promised +8 is worse by 8, and over the threshold where no rival is named; a row holds if all its contrasts do, and does not if one does not. "Holds where" is what the plan asked of every contrast, and "asked here" ends with how that differs from the paper; "Read later" is what a reading against the paper found after the run. Fewer than 200 prompts are a screening. Rows that were asked unfairly are in [superseded.md](superseded.md), with the reason. Of ${verdicts.length} rows here: ${tally.join(', ')}.
 
 ${paperNames
   .map(
