@@ -55,7 +55,7 @@ export type { TensorType } from './format/tensor-types.ts';
 export { embeddedFolder } from './load/embedded.ts';
 export { expectNamed, withFingerprint } from './load/fingerprint.ts';
 export type { FileIdentity } from './load/fingerprint.ts';
-export { configJson } from './load/hub-files.ts';
+export { configJson, HUB_FILES } from './load/hub-files.ts';
 export { blobsOf, openCheckpoint } from './load/load.ts';
 export type { Checkpoint } from './load/load.ts';
 export { sidecarBlob, sidecarFile, sidecarPath, sidecars } from './load/sidecar.ts';

@@ -4,6 +4,7 @@ import { settleOwn } from '@kv/core/engine';
 import {
   builtin,
   embeddedFolder,
+  HUB_FILES,
   openCheckpoint,
   show,
   slotLayers,
@@ -45,14 +46,7 @@ export interface ExportOptions extends OptionValues<typeof EXPORT> {}
 const FILES: Readonly<Record<ExportForm, string>> = { f32: 'model.onnx', q4: 'model_q4.onnx' };
 
 /** The files next to the graphs that checkpoints have some of. */
-const TEXTS = [
-  'config.json',
-  'generation_config.json',
-  'tokenizer.json',
-  'tokenizer_config.json',
-  'special_tokens_map.json',
-  'chat_template.jinja',
-];
+const TEXTS: readonly string[] = HUB_FILES;
 
 /** Maximum bytes of a separate weight file: what a browser can still load whole. */
 const MOST_FILE_BYTES = 2 ** 31 - 2 ** 20;
