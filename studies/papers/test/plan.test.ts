@@ -106,7 +106,7 @@ describe.each(plans)('plan %s', (name, { rows, tasks: of }) => {
       8: ['results-embedded-8.json'],
       9: ['results-SmolLM2-135M-Instruct.Q4_1-9.json'],
       10: ['results-embedded-10.json', 'results-SmolLM2-135M-Instruct.Q4_1-10.json'],
-      11: ['results-embedded-11.json'],
+      11: ['results-embedded-11.json', 'results-SmolLM2-135M-Instruct.Q4_1-11.json'],
     };
     const digests = [planText(name), ...results[name].map(study)].map((text) => {
       const { digest: own, plan } = JSON.parse(text) as { digest?: string; plan?: string };
