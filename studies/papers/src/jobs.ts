@@ -36,10 +36,11 @@ const FORMER: Readonly<Record<string, string>> = {
   cpe: 'among=retrievers',
   crystalcache: 'edges=either',
   trunks: 'edges=either',
+  taFast: 'reach=6',
 };
 /** Writes the former default of a piece where its options do not say otherwise. */
 const asBefore = (policy: string): string =>
-  policy.replace(/\b(cis|cpe|crystalcache|trunks)\b(?:\(([^()]*)\))?/g, (whole, name: string, options = '') =>
+  policy.replace(/\b(cis|cpe|crystalcache|trunks|taFast)\b(?:\(([^()]*)\)|(?!\())/g, (whole, name: string, options = '') =>
     options.includes(`${FORMER[name].split('=')[0]}=`)
       ? whole
       : `${name}(${[options, FORMER[name]].filter(Boolean).join(',')})`,

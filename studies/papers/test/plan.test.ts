@@ -124,6 +124,7 @@ it('plans of before mean what their pieces did then, and later ones what they sa
       'cis(among=retrievers',
     ],
     ['crystalcache(recent=8)', 'trunks(edges=either)'],
+    ['taFast', (await policyOf('taFast(reach=6)')).label],
     ['weighted(10*saliency,10*rarity) ∘ clip ∘ trunks ∘ standout ∘ branchDissolution', 'trunks(edges=either)'],
   ])
     expect((await policyOf(text)).label, text).toContain(label);
@@ -135,8 +136,10 @@ it('plans after the fifth write out the options whose defaults have changed sinc
     for (const { policy } of plan.rows
       .filter(isPlanned)
       .flatMap(({ contrasts }) => contrasts.flatMap(({ a, b }) => (b ? [a, b] : [a]))))
-      for (const [call, piece] of policy.matchAll(/\b(cis|cpe|crystalcache|trunks)\([^()]*\)/g))
-        expect(call, `plan ${name}`).toContain(/^c[ip]/.test(piece) ? 'among=' : 'edges=');
+      for (const [call, piece] of policy.matchAll(/\b(cis|cpe|crystalcache|trunks|taFast)\([^()]*\)/g))
+        expect(call, `plan ${name}`).toContain(
+          piece === 'taFast' ? 'reach=' : /^c[ip]/.test(piece) ? 'among=' : 'edges=',
+        );
 });
 it('a plan says a share in points, and a ratio of times in percent', () => {
   const said = plans.flatMap(([, { rows }]) => rows.map((row) => rowText(row))).join('\n');

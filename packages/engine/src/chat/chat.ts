@@ -205,7 +205,10 @@ export class Chat {
           await answer.return('aborted');
           this.#unread = tokens.slice(from + sequence.progress.length - start);
         }
-      } while (await this.#goesOn(text, finish, maxNewTokens - tokens.length));
+      } while (
+        this.#goesOn(text, finish, maxNewTokens - tokens.length) &&
+        (await this.#read(this.#unread, retention, signal, undefined))
+      );
       await this.#evict(retention);
     } catch (error) {
       refused = sequence.progress.length === before;
@@ -292,15 +295,11 @@ export class Chat {
   }
 
   /**
-   * Returns whether to go on after a stop before the first word, having read the stop text: an answer must not end
-   * before it begins.
+   * Returns whether to go on after a stop before the first word, once the stop text is read: an answer must not end before
+   * it begins.
    */
-  async #goesOn(text: string, finish: Finish, left: number): Promise<boolean> {
-    if (text.trim() !== '' || finish !== 'stop' || left <= 0 || !this.#sequence.fits(this.#unread.length + 1))
-      return false;
-    await this.#sequence.append(this.#unread);
-    this.#unread = [];
-    return true;
+  #goesOn(text: string, finish: Finish, left: number): boolean {
+    return text.trim() === '' && finish === 'stop' && left > 0 && this.#sequence.fits(this.#unread.length + 1);
   }
 
   async #evict({ policy, slots }: ChatRetention): Promise<void> {
