@@ -40,10 +40,12 @@ const FORMER: Readonly<Record<string, string>> = {
 };
 /** Writes the former default of a piece where its options do not say otherwise. */
 const asBefore = (policy: string): string =>
-  policy.replace(/\b(cis|cpe|crystalcache|trunks|taFast)\b(?:\(([^()]*)\)|(?!\())/g, (whole, name: string, options = '') =>
-    options.includes(`${FORMER[name].split('=')[0]}=`)
-      ? whole
-      : `${name}(${[options, FORMER[name]].filter(Boolean).join(',')})`,
+  policy.replace(
+    /\b(cis|cpe|crystalcache|trunks|taFast)\b(?:\(([^()]*)\)|(?!\())/g,
+    (whole, name: string, options = '') =>
+      options.includes(`${FORMER[name].split('=')[0]}=`)
+        ? whole
+        : `${name}(${[options, FORMER[name]].filter(Boolean).join(',')})`,
   );
 /**
  * Returns a policy of a plan in the present form. Plans do not change: some use former names of pieces, plans 2 and 3
