@@ -32,7 +32,7 @@ export { readIds, splitIds } from './protocol/split.ts';
 export type { IdSplit } from './protocol/split.ts';
 export { decide, tiedLambdas } from './protocol/statistics.ts';
 export type { ArmSummary } from './protocol/statistics.ts';
-export { branch, confirm, probe, TASK } from './protocol/steps.ts';
+export { branch, confirm, documentsOf, probe, TASK } from './protocol/steps.ts';
 export type { PlanModel, ConfirmationReport, ProbeOutcome } from './protocol/outcomes.ts';
 export type { ModelRunner } from './protocol/steps.ts';
 export { pLegend } from './p-legend.ts';

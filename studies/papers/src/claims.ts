@@ -3,7 +3,6 @@ import { evidenceLevel } from '@kv/evaluation';
 import { digest } from '@kv/evaluation/shared';
 import { gain, tableLine, wanted } from './markdown.ts';
 import { planNames, planOf } from './plans.ts';
-import type { PlanName } from './plans.ts';
 import { isPlanned, kindOf, metrics, paperNames } from './types.ts';
 import type { Arm, Paper, Plan, Planned, Row, Task } from './types.ts';
 import { alike, decide, ruled } from './verdict.ts';
@@ -61,7 +60,8 @@ interface Answered {
 }
 /** A row with what came out of it, by model. */
 interface Claim {
-  readonly plan: PlanName;
+  /** `plan:row`. */
+  readonly name: string;
   readonly row: Row;
   readonly tasks: Plan['tasks'];
   readonly answers: readonly Answered[];
@@ -98,20 +98,18 @@ const answered = (row: Planned, model: string, { n, measured, full = {} }: Store
   return { model, n, measured: all, verdict: ruled(row.rule, all) };
 };
 
-const nameOf = (plan: PlanName, row: Row): string => `${plan}:${row.id}`;
-
 /** Returns every row of the plans with its results. */
-function claims(): readonly Claim[] {
-  const readings = read<readonly Reading[]>('readings.json');
+function claims(readings: readonly Reading[]): readonly Claim[] {
   const stored = readdirSync(FOLDER)
     .filter((file) => /^results-.*\.json$/.test(file))
     .sort()
     .map((file) => read<Stored>(file));
-  return planNames.flatMap((name) => {
-    const plan = planOf(name),
+  return planNames.flatMap((of) => {
+    const plan = planOf(of),
       { rows, tasks } = plan,
       own = stored.filter((one) => one.plan === digest(plan));
     return rows.map((row) => {
+      const name = `${of}:${row.id}`;
       const outcomes = own.flatMap(({ model, outcomes: all }) =>
         all.filter((outcome) => outcome.row === row.id).map((outcome) => ({ model, outcome })),
       );
@@ -124,7 +122,7 @@ function claims(): readonly Claim[] {
           : [row.excuse];
       const asked = answers.filter(({ measured }) => measured.length > 0);
       return {
-        ...{ plan: name, row, tasks, reading: readings.find(({ rows: of }) => of.includes(nameOf(name, row))) },
+        ...{ name, row, tasks, reading: readings.find(({ rows: read }) => read.includes(name)) },
         answers: asked,
         ...(asked.length === 0 && { excuse: why[0] ?? 'not run yet' }),
       };
@@ -196,15 +194,15 @@ function measuredText({ measured }: Answered): string {
 const short = (model: string): string => (kindOf({ name: model }) === 'embedded' ? 'embedded' : model.split('.')[0]);
 
 function lines(claim: Claim): readonly string[] {
-  const { plan, row, answers, excuse, reading } = claim,
+  const { name, row, answers, excuse, reading } = claim,
     head = [`${reading?.claim ?? row.claim}${row.table === undefined ? '' : ` (${row.table})`}`, row.promise];
-  if (excuse !== undefined) return [tableLine([...head, `not asked: ${excuse}`, '', nameOf(plan, row), '', '', ''])];
+  if (excuse !== undefined) return [tableLine([...head, `not asked: ${excuse}`, '', name, '', '', ''])];
   return answers.map((answer) =>
     tableLine([
       ...head,
       asking(claim, answer),
       bar(claim, answer),
-      `${short(answer.model)}, ${nameOf(plan, row)}`,
+      `${short(answer.model)}, ${name}`,
       measuredText(answer),
       `${answer.n}, ${evidenceLevel(answer.n)}`,
       answer.verdict,
@@ -233,14 +231,14 @@ function byClaim(all: readonly Claim[]): readonly Claim[] {
 
 /** Returns the table of all claims of the papers, and that of the rows which others replace. */
 export function claimsMarkdown(): { readonly claims: string; readonly superseded: string } {
-  const all = claims(),
+  const readings = read<readonly Reading[]>('readings.json'),
+    all = claims(readings),
     replaced = read<readonly Superseded[]>('superseded.json'),
     elsewhere = read<readonly Elsewhere[]>('elsewhere.json'),
-    key = ({ plan, row }: Claim): string => nameOf(plan, row),
     gone = new Set(replaced.flatMap(({ rows }) => rows)),
     // a row that was asked later is no longer excused
     asked = new Set(all.filter(({ excuse }) => excuse === undefined).map(({ row }) => row.claim)),
-    stays = all.filter((one) => !gone.has(key(one)) && (one.excuse === undefined || !asked.has(one.row.claim)));
+    stays = all.filter((one) => !gone.has(one.name) && (one.excuse === undefined || !asked.has(one.row.claim)));
   const table = (of: readonly Claim[], others: readonly Elsewhere[] = []): string => {
     const rows = [...new Set(of.flatMap(lines)), ...others.map(elsewhereLine)];
     return `| claim | the paper | asked here | holds where | model, row | measured: better by | n | verdict |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n${rows.join('\n')}`;
@@ -254,9 +252,9 @@ export function claimsMarkdown(): { readonly claims: string; readonly superseded
         sure = some.filter(({ n }) => evidenceLevel(n) === 'verdict').length;
       return `${some.length} ${of} (${sure} of them of 200 prompts or more)`;
     });
-  const told = read<readonly Reading[]>('readings.json').flatMap(({ rows }) => rows),
+  const told = readings.flatMap(({ rows }) => rows),
     unknown = [...gone, ...told, ...replaced.flatMap(({ by }) => by ?? [])].filter(
-      (id) => !all.some((one) => key(one) === id),
+      (id) => !all.some(({ name }) => name === id),
     );
   if (unknown.length > 0) throw new Error(`superseded.json, readings.json: no plan has the row ${unknown.join(', ')}`);
   return {
@@ -281,7 +279,7 @@ Rows of plans whose setting was not the paper's, whose bed could not tell, or wh
 ${replaced
   .map(
     ({ rows, by, because }) =>
-      `## ${rows.join(', ')}\n\n${by === undefined ? 'Not asked again' : `Asked again as ${by}`}: ${because}.\n\n${table(all.filter((one) => rows.includes(key(one))))}`,
+      `## ${rows.join(', ')}\n\n${by === undefined ? 'Not asked again' : `Asked again as ${by}`}: ${because}.\n\n${table(all.filter(({ name }) => rows.includes(name)))}`,
   )
   .join('\n\n')}
 `,

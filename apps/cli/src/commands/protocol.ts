@@ -8,6 +8,7 @@ import {
   branchMeanings,
   confirm,
   generationOf,
+  documentsOf,
   openLedger,
   pLegend,
   probe,
@@ -247,7 +248,7 @@ function confirmText(
       bonferroni.toFixed(4),
     ],
   ]);
-  return `${verdict === `look ${look} at these ids` ? '' : `${verdict}\n\n`}${table(stdout, ['model', 'budget', 'arm', ...ARM, 'points', '95 %', 'p', 'Bonferroni'], rows)}\n\nlambda ${lambda} on ${counted(ids, 'id')}, ${counted(seeds.length, 'seed')}; configuration ${config}, look ${look}\n${evidenceText(Math.min(...cells.map(({ problems }) => problems)))}\n${modelsText(models)}\n${pLegend}\n`;
+  return `${verdict === `look ${look} at these ids` ? '' : `${verdict}\n\n`}${table(stdout, ['model', 'budget', 'arm', ...ARM, 'points', '95 %', 'p', 'Bonferroni'], rows)}\n\nlambda ${lambda} on ${counted(ids, 'id')}, ${counted(seeds.length, 'seed')}; configuration ${config}, look ${look}\n${evidenceText(documentsOf(cells))}\n${modelsText(models)}\n${pLegend}\n`;
 }
 
 const branchText = ({

@@ -244,13 +244,16 @@ const lookText = (look: number): string => `${look > 1 ? 'not a confirmation: ' 
 interface Branched extends ProtocolDecision, Pick<ConfirmOutcome, 'config' | 'models' | 'lambda' | 'chosen' | 'ids'> {
   /** The branch and its meaning, preceded by why it is no confirmation, if so; or that mean caches are not matched. */
   readonly verdict: string;
-  /** Of one document all problems count once. */
   readonly documents: number;
   readonly evidence: ReturnType<typeof evidenceLevel>;
   /** Number of cells, of which `passed` gain. */
   readonly cells: number;
   readonly looks: number;
 }
+
+/** Returns the number of documents that every cell of a confirmation answered: problems of one count once. */
+export const documentsOf = (cells: readonly { readonly problems: number }[]): number =>
+  Math.min(...cells.map(({ problems }) => problems));
 
 /** Returns the branch of a plan's newest confirmation. @throws KvError if there is none */
 export function branch({ hash }: LoadedPlan, ledger: ConfirmationLog): Branched {
@@ -262,7 +265,7 @@ export function branch({ hash }: LoadedPlan, ledger: ConfirmationLog): Branched 
     );
   const { config, models, lambda, chosen, ids, cells } = confirmed;
   const decision = decide(cells),
-    documents = Math.min(...cells.map(({ problems }) => problems)),
+    documents = documentsOf(cells),
     looks = ledger.looks().length,
     verdict = joined(
       looks > 1 ? lookText(looks) : undefined,

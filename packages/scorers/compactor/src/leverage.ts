@@ -7,7 +7,8 @@ import { gram, inverse, keysBeforeRotation, quadratic } from '@kv/core/shared';
  *
  * @remarks Chari and Van Durme 2025, arXiv:2507.08143 (Compactor), computed exactly: kvpress sketches the d channels to
  * 48 random ones. At least a millionth of the trace of XᵀX is added, which f32 cannot tell from 0: fewer keys than
- * channels leave it singular. Weights in 0 .. 1 on KV rows `[G, n]`. One d x d matrix a head, O(G n d² + G d³); reads no attention.
+ * channels leave it singular. Weights in 0 .. 1 on KV rows `[G, n]`. One d x d matrix a head, O(G n d² + G d³); reads no
+ * attention.
  */
 export const leverage = weightScorer(
   'leverage',
