@@ -5,7 +5,7 @@
  *
  *   npm run bench -- views.bench.mjs MODEL.gguf --tokens 2048,4096 --turns 15 [--policies 'quest(slots=512);psaw(phi=0.7)']
  *
- * `--evict 1024`: over caches that SnapKV has cut to 1,024 slots a head; the full cache is then all of these.
+ * `--cache f32`: the form that slots are stored in. `--evict 1024`: over caches that SnapKV has cut to 1,024 slots a head; the full cache is then all of these.
  */
 import { loadModel, Sequence } from '@kv/models';
 import { policy } from '@kv/policies';
@@ -13,11 +13,12 @@ import { heldOutBook } from '@kv/tasks';
 import { commandLine } from './lib/command-line.mjs';
 import { median, spread } from './lib/spread.mjs';
 
-const { path, tokens, turns, evict, policies } = commandLine(
+const { path, tokens, turns, evict, cache, policies } = commandLine(
     {
       tokens: [2048, 4096],
       turns: 15,
       evict: 0,
+      cache: 'q8',
       policies:
         'quest(slots=512);doubleSparsity(slots=512);hshare(slots=512);psaw(phi=0.7);cpe(budget=512,sinks=16,local=64,phi=1,psi=1)',
     },
@@ -26,9 +27,9 @@ const { path, tokens, turns, evict, policies } = commandLine(
   texts = policies.split(';');
 /** Steps that warm up, and steps whose hidden mass is read. */
 const [before, observed] = [12, 4];
-const model = await loadModel(path),
+const model = await loadModel(path, { cache }),
   book = model.tokenizer.encode(await heldOutBook()).ids;
-console.log(`${model.engine}, Node ${process.version}, ${turns} turns: median (lowest-highest)\n`);
+console.log(`${model.engine}, cache in ${cache}, Node ${process.version}, ${turns} turns: median (lowest-highest)\n`);
 console.log(
   '| tokens | policy | wall ms | full / wall | full / processor | slots of full | numbers to choose | KL, nats | hidden mass |',
 );

@@ -137,11 +137,14 @@ function firstSeen(cache: usize, g: usize, n: usize, position: u32, window: u32)
 
 /** Puts m rows of keys and values `[m, G * d]` behind the slots in use, rows [from, to) of them. */
 export function append(cache: usize, heads: usize, d: usize, k: usize, ldk: usize, v: usize, ldv: usize, from: usize, to: usize): void {
+  for (let g: usize = 0; g < heads; g++) appendHead(cache, g, d, k, ldk, v, ldv, from, to);
+}
+
+/** `append` for one KV head. */
+export function appendHead(cache: usize, g: usize, d: usize, k: usize, ldk: usize, v: usize, ldv: usize, from: usize, to: usize): void {
   const row = d << 2;
-  for (let g: usize = 0; g < heads; g++) {
-    open(cache, g, d);
-    put(slotsOf(cache, g) + from, d, k + from * ldk + g * row, ldk, v + from * ldv + g * row, ldv, to - from);
-  }
+  open(cache, g, d);
+  put(slotsOf(cache, g) + from, d, k + from * ldk + g * row, ldk, v + from * ldv + g * row, ldv, to - from);
 }
 
 /**

@@ -6,14 +6,14 @@
 // each KV head; the scales of the keys; and of each loop its own words, and where its functions lie in the table of functions, 0 where it has
 // none. Without loops everything is shown that no range hides.
 
-import { append, slotsOf as slotsBefore } from "./attend";
-import { activeOf, channelsOf, countOf, fail, headsOf, kvHeadOf, kvHeadsOf, listOf, mostSlotsOf, readOf, slotsOf, word } from "./view";
+import { appendHead, slotsOf as slotsBefore } from "./attend";
+import { activeOf, channelsOf, countOf, fail, groupOf, kvHeadOf, listOf, mostSlotsOf, readOf, slotsOf, word } from "./view";
 import { codeBytes, decode, scaleBytes } from "./stored";
 import { ME, barrier, claim } from "./team";
 
-const LOOPS: usize = 26, SCRATCH_AT: usize = 27, SCRATCH_BYTES: usize = 28, LISTS: usize = 29, RANGES: usize = 30, RANGES_AT: usize = 31, KEY_SCALES: usize = 32, FIRST_LOOP: usize = 33;
+const QUERIES: usize = 6, LOOPS: usize = 26, SCRATCH_AT: usize = 27, SCRATCH_BYTES: usize = 28, LISTS: usize = 29, RANGES: usize = 30, RANGES_AT: usize = 31, KEY_SCALES: usize = 32, FIRST_LOOP: usize = 33;
 /** Words of a loop: its own words, then its functions. */
-const EACH: usize = 6, INDEX: usize = 1, BEFORE: usize = 2, SCORE: usize = 3, CHOOSE: usize = 4, AFTER: usize = 5;
+const EACH: usize = 7, INDEX: usize = 1, BEFORE: usize = 2, SCORE: usize = 3, CHOOSE: usize = 4, FINISH: usize = 5, AFTER: usize = 6;
 
 /** Slots whose scores are computed together, a multiple of 256. */
 const SPAN: usize = 512;
@@ -41,7 +41,7 @@ function has(view: usize, which: usize): bool {
   return false;
 }
 
-/** The longest of these rows' caches. */
+/** The most slots that a view of these rows chooses from. */
 function longest(rows: usize, cache: usize, apart: usize): usize {
   let most: usize = 0;
   for (let r: usize = 0; r < rows; r++) {
@@ -67,24 +67,34 @@ function put(view: usize, row: usize, count: usize): void {
   store<u32>(entry, <u32>listOf(view, row), 8);
 }
 
+/** Whether `count` slots, at least one, ascend and are below n. */
+function ascend(list: usize, count: usize, n: u32): bool {
+  const last = list + 4 * count - 4;
+  let pairs = i32x4.splat(-1), at = list;
+  for (; at + 16 <= last; at += 16) pairs = v128.and(pairs, i32x4.lt_u(v128.load(at), v128.load(at, 4)));
+  let good = i32x4.all_true(pairs) && load<u32>(last) < n;
+  for (; at < last; at += 4) good = good && load<u32>(at) < load<u32>(at, 4);
+  return good;
+}
+
 /** Ends the list of a query head: checks it, drops what ranges hide, adds the token's own slot. */
 function end(view: usize, h: usize): void {
-  const g = kvHeadOf(view, h), n = <u32>slotsOf(view, g), list = listOf(view, h), count = <usize>load<u32>(countOf(view, h)), ranges = word(view, RANGES) > 0;
-  let to = list, next: u32 = 0;
-  if (count > <usize>n) fail(view, h, true);
-  else for (let at = list; at < list + 4 * count; at += 4) {
-    const slot = load<u32>(at);
-    if (slot < next || slot >= n) {
-      fail(view, h, true);
-      break;
+  const g = kvHeadOf(view, h), n = <u32>slotsOf(view, g), list = listOf(view, h), count = <usize>load<u32>(countOf(view, h));
+  let to = list;
+  if (count > <usize>n || (count > 0 && !ascend(list, count, n))) fail(view, h, true);
+  else if (word(view, RANGES) > 0) {
+    for (let at = list; at < list + 4 * count; at += 4) {
+      const slot = load<u32>(at);
+      if (hidden(view, g, slot)) continue;
+      store<u32>(to, slot);
+      to += 4;
     }
-    next = slot + 1;
-    if (slot == n - 1 || (ranges && hidden(view, g, slot))) continue;
-    store<u32>(to, slot);
+  } else to += 4 * count;
+  if (to == list || load<u32>(to - 4) != n - 1) {
+    store<u32>(to, n - 1);
     to += 4;
   }
-  store<u32>(to, n - 1);
-  put(view, h, ((to - list) >> 2) + 1);
+  put(view, h, (to - list) >> 2);
 }
 
 /** Lists what no range hides from a KV head, which had n slots before the token's own: heads may hold different numbers. */
@@ -117,6 +127,33 @@ function viewOf(cache: usize, apart: usize, row: usize): usize {
   return load<u32>(cache + row * apart, 20);
 }
 
+/** Appends a KV head's key and value, brings its index up to date, and asks its query heads whether they choose. */
+function prepare(view: usize, g: usize, cache: usize, d: usize, q: usize, k: usize, v: usize): void {
+  const group = groupOf(view), queries = 4 * g * group * d, n = <u32>slotsBefore(cache, g);
+  appendHead(cache, g, d, k, 0, v, 0, 0, 1);
+  memory.copy(word(view, QUERIES) + queries, q + queries, 4 * group * d);
+  if (word(view, LOOPS) == 0) {
+    open(view, g, n);
+    return;
+  }
+  each(view, INDEX, g);
+  for (let h = g * group; h < (g + 1) * group; h++) {
+    store<u32>(activeOf(view, h), 1);
+    store<u32>(readOf(view, h), 0);
+    store<u32>(countOf(view, h), 0);
+    each(view, BEFORE, h);
+  }
+}
+
+/** Whether a query head of these rows chooses. */
+function someActive(rows: usize, cache: usize, apart: usize, heads: usize): bool {
+  for (let r: usize = 0; r < rows; r++) {
+    const view = viewOf(cache, apart, r);
+    if (view != 0 && word(view, LOOPS) > 0) for (let h: usize = 0; h < heads; h++) if (load<u32>(activeOf(view, h))) return true;
+  }
+  return false;
+}
+
 /**
  * For rows that views act on, whose caches lie `apart` bytes apart: appends their keys and values, and leaves lists of
  * what they see. Of every other row nothing changes.
@@ -129,40 +166,32 @@ export function show(rows: usize, cache: usize, apart: usize, heads: usize, kvHe
     some = true;
     chooses = chooses || word(view, LOOPS) > 0;
     after = after || has(view, AFTER);
-    if (ME > 0) continue;
-    append(cache + r * apart, kvHeads, d, k + r * ldk, ldk, v + r * ldv, ldv, 0, 1);
-    memory.copy(word(view, 6), q + r * ldq, 4 * heads * d);
   }
   if (!some) return;
-  barrier();
+  // threads wait for one another as seldom as may be: a wait costs as much as a short cache's scores
+  const spans = (longest(rows, cache, apart) + SPAN - 1) / SPAN;
   for (let piece = claim(<i32>(rows * kvHeads)); piece >= 0; piece = claim(<i32>(rows * kvHeads))) {
     const r = <usize>piece / kvHeads, g = <usize>piece % kvHeads, view = viewOf(cache, apart, r);
     if (view == 0) continue;
-    if (word(view, LOOPS) > 0) each(view, INDEX, g);
-    else open(view, g, <u32>slotsBefore(cache + r * apart, g));
+    prepare(view, g, cache + r * apart, d, q + r * ldq, k + r * ldk, v + r * ldv);
+    if (spans == 1 && word(view, LOOPS) > 0) score(view, g, 0, slotsOf(view, g));
   }
   barrier();
   if (!chooses) return;
-  for (let piece = claim(<i32>(rows * heads)); piece >= 0; piece = claim(<i32>(rows * heads))) {
-    const view = viewOf(cache, apart, <usize>piece / heads), h = <usize>piece % heads;
-    if (view == 0 || word(view, LOOPS) == 0) continue;
-    store<u32>(activeOf(view, h), 1);
-    store<u32>(readOf(view, h), 0);
-    store<u32>(countOf(view, h), 0);
-    each(view, BEFORE, h);
+  if (spans > 1 && someActive(rows, cache, apart, heads)) {
+    const pieces = <i32>(rows * kvHeads * spans);
+    for (let piece = claim(pieces); piece >= 0; piece = claim(pieces)) {
+      const row = <usize>piece / spans, view = viewOf(cache, apart, row / kvHeads), g = row % kvHeads, from = (<usize>piece % spans) * SPAN;
+      if (view == 0 || word(view, LOOPS) == 0 || from >= slotsOf(view, g)) continue;
+      score(view, g, from, min<usize>(from + SPAN, slotsOf(view, g)));
+    }
+    barrier();
   }
-  barrier();
-  const spans = (longest(rows, cache, apart) + SPAN - 1) / SPAN, pieces = <i32>(rows * kvHeads * spans);
-  for (let piece = claim(pieces); piece >= 0; piece = claim(pieces)) {
-    const row = <usize>piece / spans, view = viewOf(cache, apart, row / kvHeads), g = row % kvHeads, from = (<usize>piece % spans) * SPAN;
-    if (view == 0 || word(view, LOOPS) == 0 || from >= slotsOf(view, g)) continue;
-    score(view, g, from, min<usize>(from + SPAN, slotsOf(view, g)));
-  }
-  barrier();
   for (let piece = claim(<i32>(rows * heads)); piece >= 0; piece = claim(<i32>(rows * heads))) {
     const view = viewOf(cache, apart, <usize>piece / heads), h = <usize>piece % heads;
     if (view == 0 || word(view, LOOPS) == 0) continue;
     if (load<u32>(activeOf(view, h))) each(view, CHOOSE, h);
+    each(view, FINISH, h);
     if (!after) end(view, h);
   }
   barrier();

@@ -135,7 +135,7 @@ export function instantiate(
 }
 
 /** The functions of a view's loop, as kernel/show.ts numbers them. */
-export const loopFunctions = ['index', 'before', 'score', 'choose', 'after'] as const;
+export const loopFunctions = ['index', 'before', 'score', 'choose', 'finish', 'after'] as const;
 
 /** Adds the functions of a loop's module to a table, in this order, null for those that it has not. */
 function addLoop({ table, viewKeys: keys }: Kernels, memory: WebAssembly.Memory, at: number, bytes: number): void {

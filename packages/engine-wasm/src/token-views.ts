@@ -11,7 +11,7 @@ import { formNumber } from './store.ts';
 
 /** Words of a view before its loops, and words of a loop in it: its own words, and its functions (kernel/show.ts). */
 const firstLoop = 33,
-  loopWords = 6;
+  loopWords = 7;
 /** Words of a view that say which row's score is not finite, and which row's list is not one of slots. */
 const badScore = 21,
   badList = 22;

@@ -46,7 +46,7 @@ export const columnsOf = (spec: StateSpec, { slots, length, headDim }: LayerCont
   ({ slot: slots, position: length, unit: spec.width ?? 1, sequence: stateColumns(spec, headDim) })[spec.kind];
 
 type Call = (view: number, own: number, row: number, ...more: readonly number[]) => void;
-type Functions = Readonly<Partial<Record<'index' | 'before' | 'score' | 'choose' | 'after', Call>>>;
+type Functions = Readonly<Partial<Record<'index' | 'before' | 'score' | 'choose' | 'finish' | 'after', Call>>>;
 
 const PAGE = 65_536;
 /** What memory holds where nothing was written: as f32 not a number, as a slot out of range. */
@@ -230,18 +230,23 @@ export function runLoops({ loops, budget }: ViewChoice, step: LoopStep, kept: Lo
       made[name]?.(view, owns[i].own, row, scratch);
     }
   };
-  for (const g of order(G)) call('index', g);
-  for (const h of order(H)) call('before', h);
-  const spans = Math.ceil(n / SPAN);
-  for (const piece of order(G * spans)) {
-    const from = (piece % spans) * SPAN,
-      g = Math.floor(piece / spans),
-      { length } = positions[g];
-    if (from >= length) continue;
-    for (const [i, made] of functions.entries())
-      made.score?.(view, owns[i].own, g, from, Math.min(from + SPAN, length), scratch);
+  const group = H / G,
+    spans = Math.ceil(n / SPAN);
+  for (const g of order(G)) {
+    call('index', g);
+    for (const i of order(group)) call('before', g * group + i);
+    for (const span of order(spans)) {
+      const from = span * SPAN,
+        { length } = positions[g];
+      if (from >= length) continue;
+      for (const [i, made] of functions.entries())
+        made.score?.(view, owns[i].own, g, from, Math.min(from + SPAN, length), scratch);
+    }
   }
-  for (const h of order(H)) if (layout.u32[active / 4 + h] !== 0) call('choose', h);
+  for (const h of order(H)) {
+    if (layout.u32[active / 4 + h] !== 0) call('choose', h);
+    call('finish', h);
+  }
   for (const h of order(H)) call('after', h);
 
   const row = layout.u32[view / 4 + BAD_SCORE];

@@ -11,3 +11,11 @@ describe.each([
 ])('loops of %s', (text) => {
   each(viewLoopLaws(parsePolicy(text), { runs: 4, slots: 90 }), test);
 });
+
+// from some hundred slots on, a sample bounds the border of what is chosen
+describe.each(['quest(slots=300)', 'doubleSparsity(slots=200)', 'cpe(block=4,threshold=0.6,budget=400)'])(
+  'loops of %s over long texts',
+  (text) => {
+    each(viewLoopLaws(parsePolicy(text), { runs: 4, slots: 1200, steps: 3 }), test);
+  },
+);

@@ -10,10 +10,11 @@ import type { State } from './state.ts';
 export interface ViewLoop {
   /**
    * The module, base64: it imports `env.memory`, and `env.keys` if it reads keys, has no data of its own, and exports
-   * some of the functions `index`, `before`, `choose` and `after`, each `(view, own, row, scratch)`, and `score`, `(view,
-   * own, row, from, to, scratch)`. One after the other run, each when the one before has ended for all rows: `index` for
-   * every KV head, `before` for every query head, `score` for parts of the slots of every KV head, `choose` for the query
-   * heads that `before` leaves active, and `after` for every query head. kernel/view.ts of @kv/cpu names the words of
+   * some of the functions `index`, `before`, `choose`, `finish` and `after`, each `(view, own, row, scratch)`, and
+   * `score`, `(view, own, row, from, to, scratch)`. For each KV head run, one after the other, `index`, `before` for its
+   * query heads, and `score` for parts of its slots, which reads and writes what is that KV head's alone. When all have
+   * ended, `choose` runs for the query heads that `before` left active, and `finish` for every query head, which reads
+   * its own choice alone; when these have ended, `after` for every query head. kernel/view.ts of @kv/cpu names the words of
    * `view` and `own`.
    */
   readonly bytes?: string;

@@ -3,6 +3,7 @@
 // Own words: channels; of the index address, bytes of a KV head, slots known; of the window address, room, first, count.
 // The index of a part of 256 slots: keys by channel `[d, 256]`, then Σ |k_c| in f64 `[d]`.
 
+import { above, border } from "../../../cpu/kernel/largest";
 import { activeOf, addRead, channelsOf, groupOf, keysAtOnce, keysOf, kvHeadOf, listOf, queryOf, scoresOf, slotsOf, word } from "../../../cpu/kernel/view";
 
 const PART: usize = 256;
@@ -31,52 +32,49 @@ export function index(view: usize, own: usize, g: usize, scratch: usize): void {
   store<u32>(known, <u32>n);
 }
 
+/** Adds numbers 0 and 1, or 2 and 3, of a vector as f64. */
 // @ts-expect-error: decorator
 @inline
-function addSizes(vector: usize, sums: usize, d: usize): void {
-  for (let c: usize = 0; c < d; c += 4, vector += 16, sums += 32) {
-    const x = f32x4.abs(v128.load(vector));
-    v128.store(sums, f64x2.add(v128.load(sums), f64x2.promote_low_f32x4(x)));
-    v128.store(sums, f64x2.add(v128.load(sums, 16), f64x2.promote_low_f32x4(v128.shuffle<f32>(x, x, 2, 3, 0, 1))), 16);
-  }
+function addPair(sum: v128, x: v128, second: bool): v128 {
+  return f64x2.add(sum, f64x2.promote_low_f32x4(second ? v128.shuffle<f32>(x, x, 2, 3, 0, 1) : x));
+}
+
+// @ts-expect-error: decorator
+@inline
+function asF32(low: v128, high: v128): v128 {
+  return v128.shuffle<f64>(f32x4.demote_f64x2_zero(low), f32x4.demote_f64x2_zero(high), 0, 2);
 }
 
 /**
  * Writes the channels with the largest Σ |q_c| Σ |k_c| of a head, in their order, ties to the lower one; returns how many.
- * `sizes`: scratch of 16 bytes a channel.
+ * `to`: room for three more. `sizes`: scratch of 16 bytes a channel.
  */
 function heavy(view: usize, own: usize, h: usize, to: usize, sizes: usize): usize {
-  const d = channelsOf(view), g = kvHeadOf(view, h), n = slotsOf(view, g), most = min<usize>(word(own, 0), d), row: usize = 4 * d, sums = sizes + row;
-  const labels = word(own, 1) + g * word(own, 2), room = word(own, 5), earlier = word(own, 4) + h * room * row, count = word(own, 7);
-  memory.fill(sums, 0, 2 * row);
-  for (let i: usize = 0, at = word(own, 6); i < count; i++, at++) addSizes(earlier + (at % room) * row, sums, d);
-  addSizes(queryOf(view, h), sums, d);
-  for (let c: usize = 0; c < d; c++) {
-    let key: f64 = 0;
-    for (let at: usize = 0, part = labels + 4 * PART * d + 8 * c; at < n; at += PART, part += partBytes(d)) key += <f64><f32>load<f64>(part);
-    store<f32>(sizes + 4 * c, <f32>load<f64>(sums + 8 * c) * <f32>key);
-  }
-  let some: usize = 0;
-  const four = i32x4(0, 1, 2, 3);
-  for (let c: usize = 0; c < d; c++) {
-    const size = v128.load32_splat(sizes + 4 * c), own = i32x4.splat(<i32>c);
-    let before = i32x4.splat(0);
-    for (let other: usize = 0; other < d; other += 4) {
-      const x = v128.load(sizes + 4 * other), lower = i32x4.lt_s(i32x4.add(four, i32x4.splat(<i32>other)), own);
-      before = i32x4.sub(before, v128.or(f32x4.gt(x, size), v128.and(f32x4.eq(x, size), lower)));
+  const d = channelsOf(view), g = kvHeadOf(view, h), n = slotsOf(view, g), most = min<usize>(word(own, 0), d), row: usize = 4 * d;
+  const labels = word(own, 1) + g * word(own, 2) + 4 * PART * d, room = word(own, 5), earlier = word(own, 4) + h * room * row, first = word(own, 6) % room, count = word(own, 7);
+  for (let c: usize = 0; c < d; c += 4) {
+    let q0 = f64x2.splat(0), q1 = q0, k0 = q0, k1 = q0;
+    for (let i: usize = 0, at = first; i < count; i++, at = at + 1 == room ? 0 : at + 1) {
+      const x = f32x4.abs(v128.load(earlier + at * row + 4 * c));
+      q0 = addPair(q0, x, false);
+      q1 = addPair(q1, x, true);
     }
-    const rank = i32x4.extract_lane(before, 0) + i32x4.extract_lane(before, 1) + i32x4.extract_lane(before, 2) + i32x4.extract_lane(before, 3);
-    if (<usize>rank < most) {
-      store<u32>(to + 4 * some, <u32>c);
-      some++;
+    const x = f32x4.abs(v128.load(queryOf(view, h) + 4 * c));
+    for (let at: usize = 0, part = labels + 8 * c; at < n; at += PART, part += partBytes(d)) {
+      const keys = asF32(v128.load(part), v128.load(part, 16));
+      k0 = addPair(k0, keys, false);
+      k1 = addPair(k1, keys, true);
     }
+    // sums that overflow are ties
+    v128.store(sizes + 4 * c, f32x4.pmin(f32x4.splat(f32.MAX_VALUE), f32x4.mul(asF32(addPair(q0, x, false), addPair(q1, x, true)), asF32(k0, k1))));
   }
-  return some;
+  const work = sizes + row, left = work + row + 16, least = border(sizes, d, most, work, left);
+  return (above(sizes, 0, d, least, load<u32>(left), to) - to) >> 2;
 }
 
 /** Leaves in the row's list how many channels are heavy, then where each lies in a part, and what its labels weigh. */
 export function before(view: usize, own: usize, h: usize, scratch: usize): void {
-  const d = channelsOf(view), q = queryOf(view, h), list = listOf(view, h), channels = list + 16, weights = channels + 4 * d;
+  const d = channelsOf(view), q = queryOf(view, h), list = listOf(view, h), channels = list + 16, weights = channels + 4 * d + 16;
   const some = heavy(view, own, h, channels, scratch);
   store<u32>(list, <u32>some);
   for (let i: usize = 0; i < some; i++) {
@@ -96,7 +94,7 @@ export function score(view: usize, own: usize, g: usize, from: usize, to: usize,
 
 /** The scores of the slots of a part, from its labels. */
 function products(view: usize, h: usize, labels: usize, from: usize, count: usize): void {
-  const list = listOf(view, h), channels = list + 16, weights = channels + 4 * channelsOf(view), out = scoresOf(view, h) + 4 * from;
+  const list = listOf(view, h), channels = list + 16, weights = channels + 4 * channelsOf(view) + 16, out = scoresOf(view, h) + 4 * from;
   const some = <usize>load<u32>(list), by = f32x4.splat(<f32>(1.0 / Math.sqrt(<f64>some))), end: usize = ((count + 15) >> 4) << 6;
   // lines are asked for before they are needed: processors do not foresee many short runs
   for (let k: usize = 0; k < some; k++) for (let at = labels + <usize>load<u32>(channels + 4 * k), stop = at + end; at < stop; at += 64) load<i32>(at);

@@ -40,6 +40,7 @@ export function score(view: usize, own: usize, g: usize, from: usize, to: usize,
 function bounds(view: usize, own: usize, g: usize, h: usize, from: usize, to: usize): void {
   const d = channelsOf(view), page = word(own, 0), row: usize = 4 * d, q = queryOf(view, h), out = scoresOf(view, h), first = from / page;
   let at = word(own, 1) + g * word(own, 2) + first * 2 * row;
+  let pages: usize = 0;
   for (let start = first * page; start < to; start += page, at += 2 * row) {
     let a = f32x4.splat(0), b = a;
     let c: usize = 0;
@@ -58,6 +59,7 @@ function bounds(view: usize, own: usize, g: usize, h: usize, from: usize, to: us
     for (; i + 4 <= end; i += 4) v128.store(out + 4 * i, all);
     for (; i < end; i++) v128.store32_lane(out + 4 * i, all, 0);
     // a page is counted where it begins
-    if (start >= from) addRead(view, h, 2 * d);
+    pages += usize(start >= from);
   }
+  addRead(view, h, 2 * d * pages);
 }

@@ -84,7 +84,7 @@ export function before(view: usize, own: usize, h: usize, scratch: usize): void 
   if (word(own, BY_KEYS)) addRead(view, h, d);
 }
 
-export function after(view: usize, own: usize, h: usize, scratch: usize): void {
+export function finish(view: usize, own: usize, h: usize, scratch: usize): void {
   if (load<u32>(activeOf(view, h))) remember(view, own, h, scratch);
   else reuse(view, own, h, scratch);
 }
