@@ -41,7 +41,7 @@ const lives: fc.Arbitrary<Life> = fc.record({
     fc.tuple(fc.nat(45), fc.integer({ min: 1, max: 4 })).map(([from, n]): PositionSpan => [from, from + n]),
     { minLength: 1, maxLength: 3 },
   ),
-  budget: fc.constant(68),
+  budget: fc.constant(76), // finch forces 64, and at most 12 positions are protected
   block: fc.option(fc.integer({ min: 10, max: 40 }), { nil: undefined }),
   every: fc.integer({ min: 1, max: 3 }),
   steps: fc.nat(4),

@@ -116,7 +116,7 @@ test('calls are of functions that are offered and fit their schemas, whole and s
         }
       },
     ),
-    { numRuns: 8 },
+    { numRuns: 8, examples: [[[{ name: 'now', parameters: object({}) }], 'required', true, undefined, 1]] },
   );
   expect(made).toBeGreaterThan(0);
 });
