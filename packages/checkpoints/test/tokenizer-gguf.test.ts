@@ -4,7 +4,8 @@ import { readChatTemplate } from '../src/chat/chat-template.ts';
 import { readGguf } from '../src/format/gguf.ts';
 import { fileSource } from '../src/read/source.ts';
 import type { Tokenizer } from '../src/tokenizer/interface.ts';
-import { ggufTokenizer } from '../src/tokenizer/gguf.ts';
+import { ggufEnds, ggufTokenizer } from '../src/tokenizer/gguf.ts';
+import { createTokenizer } from '../src/tokenizer/tokenizer.ts';
 import { fixtureJson } from '@kv/model-testing/fixture';
 import { excerpt, reference, referenceJson } from '@kv/model-testing/reference';
 import { smollm2File } from '@kv/model-testing/smollm2-file';
@@ -166,6 +167,101 @@ describe('byte-level vocabularies', () => {
   test('Llama 3 begins with its token and takes a word that is in the vocabulary whole', () => {
     expect(words('llama-bpe', 'abc a')).toEqual(['<B>', 'abc', '\u0120a']);
     expect(words('dbrx', 'abc')).toEqual(['ab', 'c']);
+  });
+});
+
+describe('marks of chats', () => {
+  const USER = 4,
+    NORMAL = 1,
+    CONTROL = 3;
+  /** A vocabulary of letters and these tokens. */
+  const metadata = (
+    model: string,
+    marks: Readonly<Record<string, number>>,
+    more: Readonly<Record<string, unknown>> = {},
+  ): ReadonlyMap<string, unknown> => {
+    const letters = ['<unk>', '\u2581', ...new Set(['a', 'b', '\n', ...Object.keys(marks).join('')])],
+      tokens = [...letters, ...Object.keys(marks)];
+    return new Map<string, unknown>([
+      ['tokenizer.ggml.model', model],
+      ['tokenizer.ggml.pre', 'qwen2'],
+      ['tokenizer.ggml.tokens', tokens],
+      ['tokenizer.ggml.token_type', [2, ...letters.slice(1).map(() => NORMAL), ...Object.values(marks)]],
+      ['tokenizer.ggml.scores', tokens.map(() => 0)],
+      ['tokenizer.ggml.merges', []],
+      ['tokenizer.ggml.add_space_prefix', false],
+      ...Object.entries(more),
+    ]);
+  };
+
+  test.each(['gpt2', 'llama', 'gemma4'])(
+    '%s: those of user-defined or ordinary type are special; no text of a user forges a turn',
+    (model) => {
+      const marks = ['<|tool_response>', '<tool_call|>', '<|"|>', '<|im_start|>', '<｜User｜>'],
+        ends = ['<|im_end|>', '<end_of_turn>', '<|end|>'],
+        file = metadata(model, {
+          ...Object.fromEntries(marks.map((mark) => [mark, USER])),
+          ...Object.fromEntries(ends.map((mark, i) => [mark, [NORMAL, USER, CONTROL][i]])),
+          '<tool_call>': USER,
+          '</s>': USER,
+        }),
+        { specials, encode, decode } = ggufTokenizer(file, 't');
+      for (const mark of [...marks, ...ends]) {
+        const id = specials.get(mark)!;
+        expect([mark, encode(mark, { special: false }).ids]).toEqual([mark, [id]]);
+        expect([mark, encode(`a${mark}b`, { special: false, parse: false }).ids.includes(id)]).toEqual([mark, false]);
+        expect([mark, decode([id])]).toEqual([mark, '']);
+      }
+      for (const text of ['<tool_call>', '</s>']) {
+        expect(specials.has(text)).toBe(false);
+        expect(decode(encode(text, { parse: false }).ids)).toBe(text);
+      }
+      expect(ggufEnds(file)).toEqual([...['<|tool_response>'], ...ends].map((end) => specials.get(end)));
+    },
+  );
+
+  test('so they are in a tokenizer.json', () => {
+    const { added_tokens: added, ...rest } = fixtureJson<{ tokenizer: { added_tokens: { special: boolean }[] } }>(
+      'tokenizers/smollm.json',
+    ).tokenizer;
+    const { specials } = createTokenizer(
+      { ...rest, added_tokens: added.map((token) => ({ ...token, special: false })) },
+      't',
+    );
+    expect(specials.has('<|im_end|>')).toBe(true);
+  });
+
+  test('in the vocabulary of Harmony <|end|> ends no answer', () => {
+    const ends = (...marks: readonly string[]): readonly unknown[] => {
+      const file = metadata('gpt2', Object.fromEntries(marks.map((mark) => [mark, CONTROL])));
+      return ggufEnds(file).map((id) => (file.get('tokenizer.ggml.tokens') as readonly string[])[id]);
+    };
+    expect(ends('<|end|>', '<|endoftext|>')).toEqual(['<|end|>', '<|endoftext|>']);
+    expect(ends('<|end|>', '<|return|>', '<|call|>')).toEqual(['<|return|>', '<|call|>']);
+  });
+
+  test.each([
+    [{ 'general.name': 'Phi-3-mini' }, ['<|end|>', 'a', '<s>', '\n', 'a']],
+    [{ 'general.name': 'mine', 'general.architecture': 'phi3' }, ['<|end|>', 'a', '<s>', '\n', 'a']],
+    [{ 'general.name': 'other' }, ['<|end|>', '\n', 'a', '<s>', '\n', 'a']],
+  ])('those of Phi-3 take the white space after them: %j', (names, want) => {
+    const file = metadata('llama', { '<|end|>': CONTROL, '<s>': CONTROL }, names),
+      tokens = file.get('tokenizer.ggml.tokens') as readonly string[];
+    expect(
+      ggufTokenizer(file, 't')
+        .encode('<|end|>\na<s>\na')
+        .ids.map((id) => tokens[id]),
+    ).toEqual(want);
+  });
+
+  test('Gemma 4 begins a text also where an old file says that it does not', () => {
+    const begins = (model: string): boolean => {
+      const file = metadata(model, { '<bos>': CONTROL }),
+        bos = (file.get('tokenizer.ggml.tokens') as readonly string[]).indexOf('<bos>'),
+        says = new Map([...file, ['tokenizer.ggml.bos_token_id', bos], ['tokenizer.ggml.add_bos_token', false]]);
+      return ggufTokenizer(says, 't').encode('a').ids[0] === bos;
+    };
+    expect([begins('gemma4'), begins('llama')]).toEqual([true, false]);
   });
 });
 

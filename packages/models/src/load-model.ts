@@ -41,7 +41,7 @@ export interface RuntimeOptions<M extends RunningModel> extends OpenOptions {
  * config.json, model.safetensors (or its shards), tokenizer.json. With `files` as blobs, such as a user chooses in a
  * browser, only those are read. Weights are read once, a few rows at a time where the engine takes them so, else a program
  * at a time. The file stays open, until `destroy`, where rows of a table are read from it as tokens come (Gemma 4's inputs of
- * layers). The end-of-turn token of the chat template is one of the `eosIds`.
+ * layers). The `eosIds` are all tokens that end an answer: also the checkpoint's `ends` and the end-of-turn token of its chat template.
  * @param name the model
  * @param options the runtime or engine, and limits of a download
  * @throws KvError in one sentence for any other name, and for any error in the files
@@ -64,6 +64,7 @@ export async function loadModel(name: string, all: LoadOptions | RuntimeOptions<
     weights,
     stored: size,
     tokenizer,
+    ends,
     chatTemplate,
     close,
   } = await openCheckpoint(name === 'embedded' && !blobsOf(options.files) ? embeddedFolder() : name, options);
@@ -71,7 +72,7 @@ export async function loadModel(name: string, all: LoadOptions | RuntimeOptions<
   let keeps = false;
   try {
     const end = turnEnd(chatTemplate, tokenizer),
-      config = { ...stored, eosIds: [...new Set([...stored.eosIds, ...(end === undefined ? [] : [end])])] };
+      config = { ...stored, eosIds: [...new Set([...stored.eosIds, ...ends, ...(end === undefined ? [] : [end])])] };
     let names: FileIdentity | undefined;
     const print = withFingerprint(weights),
       blobs = blobsOf(options.files),

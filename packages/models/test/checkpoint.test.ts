@@ -296,8 +296,58 @@ describe('loadModel', () => {
     );
     cpSync(reference('data/models/retriever-1.3m/tokenizer.json'), join(folder, 'tokenizer.json'), { force: true });
     expect(await named(loadModel(folder))).toMatchInlineSnapshot(
-      `"FOLDER: tokenizer.json must have at most vocab_size (512) ids, got 1024"`,
+      `"FOLDER: tokenizer.json must have at most vocab_size (512) ids without its added tokens, got 1024"`,
     );
+  });
+
+  test('added tokens beyond the vocabulary are ordinary text', async () => {
+    const own = join(folder, 'padded'),
+      from = reference('data/goldens/llama');
+    cpSync(from, own, { recursive: true });
+    const json = referenceJson<{ added_tokens: unknown[]; model: { vocab: object } }>(
+        'data/goldens/llama/tokenizer.json',
+      ),
+      pad = { id: 512, content: '[PAD]', special: true };
+    const model = { ...json.model, vocab: { ...json.model.vocab, '[PAD]': 512 } };
+    for (const vocabulary of [json.model, model]) {
+      const padded = { ...json, added_tokens: [...json.added_tokens, pad], model: vocabulary };
+      writeFileSync(join(own, 'tokenizer.json'), JSON.stringify(padded));
+      const { tokenizer } = await loadModel(own);
+      expect([tokenizer.size, tokenizer.specials.has('[PAD]')]).toEqual([512, false]);
+      const text = 'a[PAD]b',
+        { ids } = tokenizer.encode(text, { special: false });
+      expect([Math.max(...ids) < 512, tokenizer.decode(ids)]).toEqual([true, text]);
+    }
+  });
+
+  test('generation_config.json adds tokens that end an answer, and leaves the fingerprint', async () => {
+    const own = join(folder, 'generation'),
+      says = (json: unknown): void => writeFileSync(join(own, 'generation_config.json'), JSON.stringify(json));
+    cpSync(reference('data/goldens/llama'), own, { recursive: true });
+    rmSync(join(own, 'generation_config.json'), { force: true });
+    const before = await loadModel(own),
+      { eosIds } = before.config;
+    for (const [value, more] of [
+      [
+        [...eosIds, 7, 9],
+        [7, 9],
+      ],
+      [8, [8]],
+      [[512, 9], [9]], // the vocabulary has 512
+      [null, []],
+    ] as const) {
+      says({ eos_token_id: value });
+      const { config, fingerprint } = await loadModel(own);
+      expect([config.eosIds, fingerprint]).toEqual([[...eosIds, ...more], before.fingerprint]);
+    }
+    for (const value of [-1, 1.5, 'x', ['x'], {}, [[1]]]) {
+      says({ eos_token_id: value });
+      expect(await named(loadModel(own))).toMatch(
+        /^FOLDER\/generation\/generation_config.json: eos_token_id must be a token id or a list of them, got \S+$/,
+      );
+    }
+    says([]);
+    expect(await named(loadModel(own))).toContain('generation_config.json: ');
   });
 
   test('a URL serves as well as a folder', async () => {

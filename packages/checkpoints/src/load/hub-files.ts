@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import { ggufChatTemplate } from '../chat/chat-template.ts';
 import { architectures, type ArchitectureName } from '../config/architectures.ts';
-import { ggufTokenizerJson } from '../tokenizer/gguf.ts';
+import { ggufEnds, ggufTokenizerJson } from '../tokenizer/gguf.ts';
 import type { ModelConfig } from '../config/config.ts';
 import { expertsJson } from '../config/experts.ts';
 import { floatJson, layerTypes, slotHeads, type Mixer, type StateMixer } from '../config/mixers.ts';
@@ -56,11 +56,12 @@ export function ggufHubFiles(
   where: string,
 ): ReadonlyMap<string, string> {
   const template = ggufChatTemplate(metadata, where),
-    tokens = metadata.get('tokenizer.ggml.tokens') as readonly string[];
+    tokens = metadata.get('tokenizer.ggml.tokens') as readonly string[],
+    ended = { ...config, eosIds: [...new Set([...config.eosIds, ...ggufEnds(metadata)])] };
   return new Map([
     ['config.json', json(configJson(config))],
     ['tokenizer.json', json(ggufTokenizerJson(metadata, where))],
-    ...wantedFiles(config, (id) => tokens[id], template === undefined ? {} : { chat_template: template }),
+    ...wantedFiles(ended, (id) => tokens[id], template === undefined ? {} : { chat_template: template }),
   ]);
 }
 

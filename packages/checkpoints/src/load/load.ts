@@ -1,10 +1,10 @@
 import { KvError } from '@kv/core';
 import { builtin } from '../read/builtin.ts';
-import { show } from '../read/fields.ts';
+import { object, show } from '../read/fields.ts';
 import { readChatTemplate, type ChatTemplate, type ChatTemplateSources } from '../chat/chat-template.ts';
 import { createTokenizer } from '../tokenizer/tokenizer.ts';
 import type { Tokenizer } from '../tokenizer/interface.ts';
-import { ggufTokenizer } from '../tokenizer/gguf.ts';
+import { ggufEnds, ggufTokenizer } from '../tokenizer/gguf.ts';
 import { parseConfig, type ModelConfig } from '../config/config.ts';
 import { configFromGguf } from '../config/gguf-config.ts';
 import { openGguf } from '../format/gguf-shards.ts';
@@ -38,6 +38,11 @@ export interface Checkpoint {
   /** Size of the tensors in the files, without tables that stay there. */
   readonly stored: CheckpointSize;
   readonly tokenizer: Tokenizer;
+  /**
+   * Tokens that end an answer, in addition to the configuration's `eosIds`: those of generation_config.json, or those that a
+   * GGUF file's vocabulary has by their text. Not part of the configuration, over which fingerprints are computed.
+   */
+  readonly ends: readonly number[];
   /**
    * Returns the chat template, if there is one; parsed on the first call, since only a chat needs it.
    * @throws KvError if it does not parse
@@ -82,6 +87,7 @@ async function openGgufFile(path: string, options: OpenOptions): Promise<Checkpo
     return {
       config,
       tokenizer,
+      ends: ggufEnds(file.metadata).filter((id) => id < config.vocab),
       weights: checkpointWeights(file, config, 'gguf'),
       chatTemplate,
       hubFiles: async () => ggufHubFiles(config, file.metadata, file.name),
@@ -127,12 +133,12 @@ async function openFolder(folder: string, options: OpenOptions): Promise<Checkpo
     parseConfig(await readJson(source), source.name),
   );
   const tokenizer = await use(await open(folder, 'tokenizer.json', options), async (source) =>
-    createTokenizer(await readJson(source), source.name),
+    createTokenizer(await readJson(source), source.name, config.vocab),
   );
   if (tokenizer.size > config.vocab)
     throw new KvError(
       folder,
-      `tokenizer.json must have at most vocab_size (${config.vocab}) ids, got ${tokenizer.size}`,
+      `tokenizer.json must have at most vocab_size (${config.vocab}) ids without its added tokens, got ${tokenizer.size}`,
     );
   const listed: OpenFile = async (file) =>
     files === undefined || 'get' in files
@@ -140,13 +146,21 @@ async function openFolder(folder: string, options: OpenOptions): Promise<Checkpo
       : files.includes(file)
         ? open(folder, file, options)
         : undefined;
-  const chatTemplate = await folderTemplate(listed, folder, options),
+  const read = async <T>(file: string, how: (source: ByteSource) => Promise<T>): Promise<T | undefined> => {
+    const source = await listed(file);
+    return source && use(source, how);
+  };
+  const chatTemplate = await folderTemplate(read, folder, options),
+    ends = await read('generation_config.json', async (source) =>
+      endsOf(await readJson(source), config.vocab, source.name),
+    ),
     file = await openSafetensors(listed, folder);
   return keepOpen(file, async () => {
     const own = withHead(config, file);
     return {
       config: own,
       tokenizer,
+      ends: ends ?? [],
       weights: checkpointWeights(file, own),
       chatTemplate,
       hubFiles: async () => folderFiles(listed, own, tokenizer),
@@ -181,16 +195,28 @@ async function folderFiles(
   return files;
 }
 
+/** Reads a file of a folder, if there is one. */
+type ReadFile = <T>(file: string, how: (source: ByteSource) => Promise<T>) => Promise<T | undefined>;
+
+/**
+ * Returns the ids of tokens at which transformers' `generate` ends, of a generation_config.json; those beyond the vocabulary
+ * never come.
+ */
+function endsOf(json: unknown, vocab: number, where: string): readonly number[] {
+  const { eos_token_id: value } = object(json, where, 'the configuration'),
+    ids: readonly unknown[] = value == null ? [] : Array.isArray(value) ? value : [value];
+  const wrong = ids.find((id) => !(Number.isInteger(id) && (id as number) >= 0));
+  if (wrong !== undefined)
+    throw new KvError(where, `eos_token_id must be a token id or a list of them, got ${show(wrong)}`);
+  return (ids as readonly number[]).filter((id) => id < vocab);
+}
+
 /** Returns a folder's chat template: a file of its own, or a field of tokenizer_config.json. */
 async function folderTemplate(
-  open: OpenFile,
+  read: ReadFile,
   folder: string,
   options: OpenOptions,
 ): Promise<Checkpoint['chatTemplate']> {
-  const read = async <T>(file: string, how: (source: ByteSource) => Promise<T>): Promise<T | undefined> => {
-    const source = await open(file);
-    return source && use(source, how);
-  };
   const jinja = await read('chat_template.jinja', async (source) => {
     if (source.size > maxJson)
       throw new KvError(source.name, `expected a template of at most ${maxJson} bytes, got ${source.size}`);

@@ -18,6 +18,18 @@ export interface AddedToken {
   readonly singleWord: boolean;
 }
 
+/**
+ * Texts of tokens that end an answer, whatever a file says of them: llama.cpp's list without `</s>`, which is HTML in
+ * Gemma's vocabularies and declared by files where it ends a text.
+ */
+export const ENDS: readonly string[] = [
+  ...['<|eot_id|>', '<|eom_id|>', '<|im_end|>', '<|end|>', '<|return|>', '<|call|>', '<|calls|>', '<|flush|>'],
+  ...['<|endoftext|>', '<|end_of_text|>', '<end_of_turn>', '<end_of_utterance>', '<EOT>', '_<EOT>', '[EOT]', '[EOS]'],
+  ...['<eos>', '<turn|>', '<|tool_response>', '<｜end▁of▁sentence｜>', '[e~['],
+];
+/** Texts of tokens that are special, whatever a file says of them. */
+export const MARKS: ReadonlySet<string> = new Set(['<start_of_turn>', ...ENDS]);
+
 /** A section of a text: an added token, or the text between two. */
 export interface Section {
   readonly from: number;
@@ -39,7 +51,7 @@ export function addedTokens(json: unknown, where: string): readonly AddedToken[]
     return {
       id: tokenId(added.id, content, where),
       content,
-      special,
+      special: special || MARKS.has(content),
       normalized: added.normalized === undefined ? !special : flag('normalized'),
       lstrip: flag('lstrip'),
       rstrip: flag('rstrip'),

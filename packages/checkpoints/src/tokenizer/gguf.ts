@@ -2,7 +2,7 @@ import { KvError } from '@kv/core';
 import { show, type JsonFields } from '../read/fields.ts';
 import { createTokenizer } from './tokenizer.ts';
 import type { Tokenizer } from './interface.ts';
-import { checkLength, isSpace, type AddedToken } from './added-tokens.ts';
+import { checkLength, ENDS, isSpace, MARKS, type AddedToken } from './added-tokens.ts';
 import { asItIs } from './aligned.ts';
 import { byTrust, type Encoder } from './encoder.ts';
 import { WORDS } from './gguf-words.ts';
@@ -16,6 +16,9 @@ const UNKNOWN = 2;
 const CONTROL = 3;
 const USER = 4;
 const BYTE = 6;
+
+/** How marks of chats are written; converters give them type USER where an answer shall show them. */
+const MARK = /^<[|｜].*>$|^<.*[|｜]>$/su;
 
 /** A validated GGUF vocabulary. */
 interface Vocabulary {
@@ -31,7 +34,8 @@ interface Vocabulary {
 
 /**
  * Makes a tokenizer from a GGUF file's `tokenizer.ggml.*` metadata: model `gpt2` (byte-level BPE), `llama`
- * (SentencePiece) or `gemma4` (BPE of SentencePiece's tokens). Control tokens are special; user-defined ones are matched in any text.
+ * (SentencePiece) or `gemma4` (BPE of SentencePiece's tokens). Control tokens are special, and so are marks of chats whatever
+ * their type; other user-defined tokens are matched in any text.
  * @param where name of the file, for errors
  * @throws KvError naming the key that is missing or wrong, or the unknown model or `pre`
  */
@@ -277,13 +281,17 @@ function vocabulary(metadata: ReadonlyMap<string, unknown>, where: string): Voca
     (token) => typeof token === 'string',
   ) as readonly string[];
   for (const token of tokens) checkLength(token, where);
-  const types = list(
-    metadata,
-    'tokenizer.ggml.token_type',
-    where,
-    Number.isInteger,
-    tokens.length,
-  ) as ArrayLike<number>;
+  const stored = list(
+      metadata,
+      'tokenizer.ggml.token_type',
+      where,
+      Number.isInteger,
+      tokens.length,
+    ) as ArrayLike<number>,
+    types = tokens.map((token, at) =>
+      MARKS.has(token) || (stored[at] === USER && MARK.test(token)) ? CONTROL : (stored[at] as number),
+    ),
+    strips = stripsAfter(metadata);
   const ids = endsOf(metadata, where),
     { bosId, eosId } = ids;
   const added: AddedToken[] = [];
@@ -291,10 +299,12 @@ function vocabulary(metadata: ReadonlyMap<string, unknown>, where: string): Voca
     const special = types[at] === CONTROL || types[at] === UNKNOWN;
     if (special || types[at] === USER)
       added.push({
-        ...{ id: at, content: tokens[at], special },
-        ...{ normalized: false, lstrip: false, rstrip: false, singleWord: false },
+        ...{ id: at, content: tokens[at], special, rstrip: strips && !BARE.includes(tokens[at]) },
+        ...{ normalized: false, lstrip: false, singleWord: false },
       });
   }
+  // files of Gemma 4 that say false are older than llama.cpp's correction
+  const begins = metadata.get('tokenizer.ggml.model') === 'gemma4';
   const only = (add: boolean, token: number | undefined): number[] => (add && token !== undefined ? [token] : []);
   return {
     tokens,
@@ -302,10 +312,32 @@ function vocabulary(metadata: ReadonlyMap<string, unknown>, where: string): Voca
     added,
     ids,
     around: (addBos) => ({
-      before: only(flag(metadata, 'add_bos_token', where) ?? addBos, bosId),
+      before: only((flag(metadata, 'add_bos_token', where) ?? addBos) || begins, bosId),
       after: only(flag(metadata, 'add_eos_token', where) ?? false, eosId),
     }),
   };
+}
+
+/** Phi-3's tokens that keep the white space after them. */
+const BARE: readonly string[] = ['<unk>', '<s>', '<|endoftext|>'];
+
+/** Returns whether tokens take the white space after them, which GGUF files do not say: those of Phi-3 do. */
+function stripsAfter(metadata: ReadonlyMap<string, unknown>): boolean {
+  const [name, architecture, model] = ['general.name', 'general.architecture', 'tokenizer.ggml.model'].map((key) =>
+    metadata.get(key),
+  );
+  return (typeof name === 'string' && /phi[- ]?3/i.test(name)) || (architecture === 'phi3' && model === 'llama');
+}
+
+/**
+ * Returns the ids of tokens that end an answer by their text, as llama.cpp takes them, in addition to those that a GGUF file
+ * names. In Harmony's vocabularies `<|end|>` ends a message of several.
+ */
+export function ggufEnds(metadata: ReadonlyMap<string, unknown>): readonly number[] {
+  const tokens = metadata.get('tokenizer.ggml.tokens') as readonly string[],
+    has = (...texts: readonly string[]): boolean => texts.every((text) => tokens.includes(text)),
+    several = has('<|return|>', '<|call|>') || (has('<|flush|>') && (has('<|call|>') || has('<|calls|>')));
+  return tokens.flatMap((token, id) => (ENDS.includes(token) && !(several && token === '<|end|>') ? [id] : []));
 }
 
 /** Returns the ids of the tokens that begin and end a text, where the file says them. */

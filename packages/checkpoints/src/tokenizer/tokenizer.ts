@@ -15,14 +15,17 @@ import { SPACE, tokenBytes } from './token-bytes.ts';
  * Makes a tokenizer from the contents of a `tokenizer.json`: byte-level or SentencePiece BPE. Every step is implemented
  * here, because the library does not report offsets, does not count its work, and cannot pause.
  * @param where name of the file, for errors
+ * @param most ids that the model has: the text of an added token beyond them is ordinary text. @defaultValue any
  * @throws KvError naming an unsupported component
  */
-export function createTokenizer(json: unknown, where: string): Tokenizer {
+export function createTokenizer(json: unknown, where: string, most: number = Infinity): Tokenizer {
   const root = object(json, where, 'the tokenizer');
   const strange = Object.keys(root).find((name) => !FIELDS.includes(name));
   if (strange !== undefined)
     throw new KvError(where, `expected a tokenizer with the fields ${FIELDS.join(', ')}, got ${show(strange)}`);
-  const { model, vocab } = bpe(root, where);
+  const all = addedTokens(root.added_tokens, where),
+    added = all.filter(({ id }) => id < most),
+    { model, vocab } = withoutBeyond(bpe(root, where), all, most);
   const decoders = parts(root.decoder, 'decoders', where);
   const byteLevel = decoders.some(({ type }) => type === 'ByteLevel');
   if (!byteLevel && !decoders.some((part) => part.type === 'Metaspace' || literal(part) === SPACE))
@@ -41,12 +44,11 @@ export function createTokenizer(json: unknown, where: string): Tokenizer {
     names[id] = checkLength(token, where);
     last = Math.max(last, id);
   }
-  const added = addedTokens(root.added_tokens, where),
-    contents = new Map(added.map(({ id, content }) => [id, new TextEncoder().encode(content)])),
+  const contents = new Map(added.map(({ id, content }) => [id, new TextEncoder().encode(content)])),
     size = added.reduce((most, { id }) => Math.max(most, id + 1), last + 1);
   const bytes = (id: number): Uint8Array =>
     contents.get(id) ?? (names[id] === undefined ? NOTHING : toBytes(names[id]));
-  const bare = withoutAdded({ model, vocab }, added);
+  const bare = without({ model, vocab }, new Set(added.flatMap((token) => (isSpace(token) ? [] : [token.id]))));
   const unknown = typeof model.unk_token === 'string' ? vocab.get(model.unk_token) : undefined;
 
   return assemble(
@@ -110,13 +112,19 @@ function bpe(root: JsonFields, where: string): Bpe {
   return { model, vocab: ids as ReadonlyMap<string, number> };
 }
 
+/** Returns the model without what forms an added token that the model has no row for, where its vocabulary lists one. */
+function withoutBeyond(own: Bpe, added: readonly AddedToken[], most: number): Bpe {
+  const beyond = new Set(added.flatMap(({ id }) => (id < most ? [] : [id]))),
+    kept = without(own, beyond) ?? own;
+  return beyond.size === 0 ? own : { ...kept, vocab: new Map([...kept.vocab].filter(([, id]) => !beyond.has(id))) };
+}
+
 /**
- * Returns the model without words and merges that would form an added token, white space aside; undefined where there are
- * none, as in nearly all models.
+ * Returns the model without words and merges that would form one of these tokens; undefined where there are none, as in
+ * nearly all models.
  */
-function withoutAdded({ model, vocab }: Bpe, added: readonly AddedToken[]): Bpe | undefined {
-  const ids = new Set<unknown>(added.flatMap((token) => (isSpace(token) ? [] : [token.id]))),
-    names = new Set<string>();
+function without({ model, vocab }: Bpe, ids: ReadonlySet<number>): Bpe | undefined {
+  const names = new Set<string>();
   for (const [name, id] of vocab) if (ids.has(id)) names.add(name);
   if (names.size === 0) return undefined;
   const lengths = new Set([...names].map(({ length }) => length)),
