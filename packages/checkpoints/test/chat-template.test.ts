@@ -280,18 +280,41 @@ describe('where a checkpoint keeps its template', () => {
     expect(readChatTemplate({ metadata }, 't')?.(messages)).toBe('gBxE');
     expect(readChatTemplate({ metadata }, 't')?.(messages, { eosToken: '!' })).toBe('gBx!');
     expect(readChatTemplate({ config: {} }, 't')).toBe(undefined);
+    const processor = { chat_template: `p${source}` };
+    expect(readChatTemplate({ config: { ...config, chat_template: null }, processor }, 't')?.(messages)).toBe(
+      'p<s>x</s>',
+    );
+    expect(readChatTemplate({ config, processor }, 't')?.(messages)).toBe('c<s>x</s>');
   });
 
-  test('of a list of templates the default one, else the first', () => {
+  test('of a list of templates the default one, else the first; that of functions where some are given', () => {
     const list = [
       { name: 'tool_use', template: 't' },
       { name: 'default', template: 'd' },
     ];
+    const metadata = new Map<string, unknown>([
+      ['tokenizer.chat_template', 'd'],
+      ['tokenizer.chat_template.tool_use', 't'],
+    ]);
+    for (const sources of [{ config: { chat_template: list } }, { metadata }, { jinja: 'd', toolUse: 't' }]) {
+      const template = readChatTemplate(sources, 't')!,
+        given = [{}, { tools: [] }, { tools: [{}] }].map((options) => template(messages, options));
+      expect(given).toEqual(['d', 'd', 't']);
+      expect(template.render(messages, { tools: [{}] }).text).toBe('t');
+    }
+    expect([...readChatTemplate({ jinja: '{{ a }}{{ tools }}', toolUse: '{{ b }}' }, 't')!.reads!].sort()).toEqual([
+      'a',
+      'b',
+      'tools',
+    ]);
     expect(readChatTemplate({ config: { chat_template: list } }, 't')?.(messages)).toBe('d');
     expect(readChatTemplate({ config: { chat_template: list.slice(0, 1) } }, 't')?.(messages)).toBe('t');
     expect(() => readChatTemplate({ config: { chat_template: [{}] } }, 't')).toThrow(
       't: chat_template must be a string or a list of { name, template }, got [{}]',
     );
+    expect(() =>
+      readChatTemplate({ metadata: new Map([...metadata, ['tokenizer.chat_template.tool_use', 1]]) }, 't'),
+    ).toThrow('t: chat_template must be a string or a list of { name, template }, got 1');
     expect(() => readChatTemplate({ config: [] }, 't')).toThrow(
       't: tokenizer_config.json must be a JSON object, got []',
     );

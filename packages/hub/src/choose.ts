@@ -9,6 +9,8 @@ const BESIDE: readonly string[] = [
   ...NEEDED,
   'tokenizer_config.json',
   'chat_template.jinja',
+  'chat_template.json',
+  'additional_chat_templates/tool_use.jinja',
   'special_tokens_map.json',
   'generation_config.json',
 ];

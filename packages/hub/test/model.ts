@@ -22,6 +22,9 @@ export const single = (weights: Buffer = bytes(200_000)): Repo => ({
     'config.json': json({ a: 1 }),
     'tokenizer.json': json({ b: 2 }),
     'tokenizer_config.json': json({ c: 3 }),
+    'chat_template.json': json({ d: 4 }),
+    'additional_chat_templates/rag.jinja': bytes(20, 5),
+    'additional_chat_templates/tool_use.jinja': bytes(20, 6),
     'pytorch_model.bin': bytes(50),
     'onnx/config.json': json({}),
     'model.safetensors': weights,
@@ -98,5 +101,7 @@ export const CHECKPOINT: readonly string[] = [
   'config.json',
   'tokenizer.json',
   'tokenizer_config.json',
+  'chat_template.json',
+  'additional_chat_templates/tool_use.jinja',
   'model.safetensors',
 ];

@@ -1,4 +1,4 @@
-import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -52,7 +52,7 @@ describe('parseConfig', () => {
     [{ model_type: 'toString' }],
     [{ model_type: 'qwen3_moe', num_experts: 4, num_experts_per_tok: 5 }],
     [{ model_type: 'qwen3_moe', mlp_only_layers: [4] }],
-    [{ model_type: 'gemma3', vision_config: {}, num_experts: 0, kv_lora_rank: null }],
+    [{ model_type: 'paligemma', vision_config: {}, num_experts: 0, kv_lora_rank: null }],
     [{ model_type: undefined }],
     [{ hidden_size: undefined }],
     [{ hidden_size: '64' }],
@@ -139,7 +139,7 @@ describe('parseConfig', () => {
     [{ model_type: 'qwen3_5' }],
     [{ model_type: 'qwen3_5', text_config: 'qwen3_5_text' }],
     [{ model_type: 'qwen3_5', text_config: { model_type: 'qwen3' } }],
-    [{ model_type: 'qwen3_5', text_config: { hidden_size: 1024 } }],
+    [{ model_type: 'qwen3_5', text_config: { hidden_size: 0 } }],
     [{ model_type: 'qwen3_5', text_config: {}, quantization_config: { bits: 4 } }],
     [
       {
@@ -318,6 +318,25 @@ describe('loadModel', () => {
         { ids } = tokenizer.encode(text, { special: false });
       expect([Math.max(...ids) < 512, tokenizer.decode(ids)]).toEqual([true, text]);
     }
+  });
+
+  test('templates are read of chat_template.json, and of a file of their own for functions', async () => {
+    const own = join(folder, 'templates'),
+      write = (name: string, text: string): void => writeFileSync(join(own, name), text),
+      said = async (options = {}): Promise<readonly string[]> => {
+        const template = (await loadModel(own, options)).chatTemplate!()!,
+          messages = [{ role: 'user', content: 'x' }];
+        return [template(messages), template(messages, { tools: [{}] })];
+      };
+    cpSync(reference('data/goldens/llama'), own, { recursive: true });
+    write('chat_template.json', JSON.stringify({ chat_template: 'processor' }));
+    expect(await said()).toEqual(['processor', 'processor']);
+    write('chat_template.jinja', 'usual');
+    expect(await said()).toEqual(['usual', 'usual']);
+    mkdirSync(join(own, 'additional_chat_templates'));
+    write('additional_chat_templates/tool_use.jinja', 'calls');
+    expect(await said()).toEqual(['usual', 'calls']);
+    expect(await said({ chatTemplate: 'given' })).toEqual(['given', 'given']);
   });
 
   test('generation_config.json adds tokens that end an answer, and leaves the fingerprint', async () => {

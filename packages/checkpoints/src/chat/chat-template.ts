@@ -108,23 +108,40 @@ function templateOf(render: ChatTemplate['render'], reads: ReadonlySet<string> |
 export interface ChatTemplateSources {
   /** Text of `chat_template.jinja`. */
   readonly jinja?: string | undefined;
-  /** Contents of `tokenizer_config.json`: a template, or a list of named ones of which `default` is used. */
+  /** Text of `additional_chat_templates/tool_use.jinja`, which belongs to that. */
+  readonly toolUse?: string | undefined;
+  /** Contents of `tokenizer_config.json`: a template, or a list of named ones. */
   readonly config?: unknown;
+  /** Contents of `chat_template.json`, where processors had theirs: the same field. */
+  readonly processor?: unknown;
   /** Metadata of a GGUF file. */
   readonly metadata?: ReadonlyMap<string, unknown> | undefined;
 }
 
+/** Sources of a checkpoint's chat templates. */
+export interface TemplateTexts {
+  /** That of every conversation. */
+  readonly usual: string;
+  /** That of conversations with functions, where it is another. */
+  readonly toolUse?: string | undefined;
+}
+
 /**
- * Returns a checkpoint's chat template, with its special tokens filled in, or undefined if it has none.
- * @throws KvError if the template does not parse
+ * Returns a checkpoint's chat template, with its special tokens filled in, or undefined if it has none. Of several by name
+ * it is `tool_use` where functions are given, as in transformers and llama.cpp, else `default`.
+ * @throws KvError if a template does not parse
  */
 export function readChatTemplate(
-  { jinja, config, metadata }: ChatTemplateSources,
+  { jinja, toolUse, config, processor, metadata }: ChatTemplateSources,
   where: string,
 ): ChatTemplate | undefined {
-  const fields: JsonFields = config == null ? {} : object(config, where, 'tokenizer_config.json');
-  const source = jinja ?? named(fields.chat_template, where) ?? ggufChatTemplate(metadata, where);
-  if (source === undefined) return undefined;
+  const fields: JsonFields = config == null ? {} : object(config, where, 'tokenizer_config.json'),
+    legacy: JsonFields = processor == null ? {} : object(processor, where, 'chat_template.json');
+  const texts =
+    jinja === undefined
+      ? (named(fields.chat_template, where) ?? named(legacy.chat_template, where) ?? ggufChatTemplates(metadata, where))
+      : { usual: jinja, toolUse };
+  if (texts === undefined) return undefined;
   const own = (name: 'bos' | 'eos'): string => {
     const token = fields[`${name}_token`];
     const text = typeof token === 'string' ? token : (token as JsonFields | null | undefined)?.content;
@@ -132,26 +149,34 @@ export function readChatTemplate(
     const tokens = metadata?.get('tokenizer.ggml.tokens') as readonly unknown[] | undefined;
     return String(tokens?.[metadata?.get(`tokenizer.ggml.${name}_token_id`) as number] ?? '');
   };
-  const template = chatTemplate(source, where);
+  const usual = chatTemplate(texts.usual, where),
+    calling = texts.toolUse === undefined ? usual : chatTemplate(texts.toolUse, where);
   const tokens = { bosToken: own('bos'), eosToken: own('eos') };
   return templateOf(
     (messages, { bosToken = tokens.bosToken, eosToken = tokens.eosToken, ...options } = {}) =>
-      template.render(messages, { ...options, bosToken, eosToken }),
-    template.reads,
+      (options.tools?.length ? calling : usual).render(messages, { ...options, bosToken, eosToken }),
+    usual.reads && calling.reads && new Set([...usual.reads, ...calling.reads]),
   );
 }
 
-/** Returns the source of a GGUF file's chat template, if it has one. @throws KvError if it is not text */
-export const ggufChatTemplate = (
+/** Returns the sources of a GGUF file's chat templates, if it has one. @throws KvError if one is not text */
+export function ggufChatTemplates(
   metadata: ReadonlyMap<string, unknown> | undefined,
   where: string,
-): string | undefined => named(metadata?.get('tokenizer.chat_template'), where);
+): TemplateTexts | undefined {
+  const texts = named(metadata?.get('tokenizer.chat_template'), where),
+    toolUse = named(metadata?.get('tokenizer.chat_template.tool_use'), where)?.usual;
+  return texts && { ...texts, ...(toolUse !== undefined && { toolUse }) };
+}
 
-function named(template: unknown, where: string): string | undefined {
-  if (template == null || typeof template === 'string') return template ?? undefined;
-  const list = Array.isArray(template) ? template.map((entry: unknown) => object(entry, where, 'chat_template[]')) : [];
-  const found = (list.find(({ name }) => name === 'default') ?? list[0])?.template;
-  if (typeof found === 'string') return found;
+function named(template: unknown, where: string): TemplateTexts | undefined {
+  if (template == null) return undefined;
+  if (typeof template === 'string') return { usual: template };
+  const list = Array.isArray(template) ? template.map((entry: unknown) => object(entry, where, 'chat_template[]')) : [],
+    of = (which: string): unknown => list.find(({ name }) => name === which)?.template,
+    usual = of('default') ?? list[0]?.template,
+    toolUse = of('tool_use');
+  if (typeof usual === 'string' && (toolUse === undefined || typeof toolUse === 'string')) return { usual, toolUse };
   throw new KvError(where, `chat_template must be a string or a list of { name, template }, got ${show(template)}`);
 }
 

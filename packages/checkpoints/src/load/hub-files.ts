@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import { ggufChatTemplate } from '../chat/chat-template.ts';
+import { ggufChatTemplates } from '../chat/chat-template.ts';
 import { architectures, type ArchitectureName } from '../config/architectures.ts';
 import { ggufEnds, ggufTokenizerJson } from '../tokenizer/gguf.ts';
 import type { ModelConfig } from '../config/config.ts';
@@ -16,6 +16,8 @@ export const HUB_FILES = [
   'tokenizer_config.json',
   'special_tokens_map.json',
   'chat_template.jinja',
+  'chat_template.json',
+  'additional_chat_templates/tool_use.jinja',
 ] as const;
 
 type Files = readonly (readonly [name: (typeof HUB_FILES)[number], text: string])[];
@@ -55,15 +57,28 @@ export function ggufHubFiles(
   metadata: ReadonlyMap<string, unknown>,
   where: string,
 ): ReadonlyMap<string, string> {
-  const template = ggufChatTemplate(metadata, where),
+  const { usual, toolUse } = ggufChatTemplates(metadata, where) ?? {},
     tokens = metadata.get('tokenizer.ggml.tokens') as readonly string[],
     ended = { ...config, eosIds: [...new Set([...config.eosIds, ...ggufEnds(metadata)])] };
   return new Map([
     ['config.json', json(configJson(config))],
     ['tokenizer.json', json(ggufTokenizerJson(metadata, where))],
-    ...wantedFiles(ended, (id) => tokens[id], template === undefined ? {} : { chat_template: template }),
+    ...wantedFiles(
+      ended,
+      (id) => tokens[id],
+      usual === undefined ? {} : { chat_template: chatTemplateJson(usual, toolUse) },
+    ),
   ]);
 }
+
+/** Returns the field `chat_template` of a tokenizer_config.json. */
+const chatTemplateJson = (usual: string, toolUse: string | undefined): string | readonly JsonFields[] =>
+  toolUse === undefined
+    ? usual
+    : [
+        { name: 'default', template: usual },
+        { name: 'tool_use', template: toolUse },
+      ];
 
 const CLASSES: Readonly<Record<ArchitectureName, string>> = {
   llama: 'LlamaForCausalLM',

@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import { builtin } from '../read/builtin.ts';
-import { object, show } from '../read/fields.ts';
+import { object, show, type JsonFields } from '../read/fields.ts';
 import { readChatTemplate, type ChatTemplate, type ChatTemplateSources } from '../chat/chat-template.ts';
 import { createTokenizer } from '../tokenizer/tokenizer.ts';
 import type { Tokenizer } from '../tokenizer/interface.ts';
@@ -96,7 +96,7 @@ async function openGgufFile(path: string, options: OpenOptions): Promise<Checkpo
 }
 
 /** What a chat template reads of a GGUF file's metadata; a vocabulary's merges would stay in memory with it. */
-const SPOKEN = /^tokenizer\.(?:chat_template|ggml\.(?:tokens|[be]os_token_id))$/;
+const SPOKEN = /^tokenizer\.(?:chat_template(?:\.tool_use)?|ggml\.(?:tokens|[be]os_token_id))$/;
 
 const spoken = (metadata: ReadonlyMap<string, unknown>): ReadonlyMap<string, unknown> =>
   new Map([...metadata].filter(([key]) => SPOKEN.test(key)));
@@ -116,7 +116,7 @@ function templateOf(
       template:
         given === undefined
           ? readChatTemplate(sources, name)
-          : readChatTemplate({ ...sources, jinja: given }, 'chatTemplate'),
+          : readChatTemplate({ ...sources, jinja: given, toolUse: undefined }, 'chatTemplate'),
     };
     return read.template;
   };
@@ -211,19 +211,23 @@ function endsOf(json: unknown, vocab: number, where: string): readonly number[] 
   return (ids as readonly number[]).filter((id) => id < vocab);
 }
 
-/** Returns a folder's chat template: a file of its own, or a field of tokenizer_config.json. */
+/** Returns a folder's chat template: a file of its own, or a field of tokenizer_config.json, else of chat_template.json. */
 async function folderTemplate(
   read: ReadFile,
   folder: string,
   options: OpenOptions,
 ): Promise<Checkpoint['chatTemplate']> {
-  const jinja = await read('chat_template.jinja', async (source) => {
+  const text = async (source: ByteSource): Promise<string> => {
     if (source.size > maxJson)
       throw new KvError(source.name, `expected a template of at most ${maxJson} bytes, got ${source.size}`);
     return new TextDecoder().decode(await source.read(0, source.size));
-  });
-  const config = await read('tokenizer_config.json', readJson);
-  return templateOf({ jinja, config }, folder, options);
+  };
+  const jinja = await read('chat_template.jinja', text),
+    toolUse = jinja === undefined ? undefined : await read('additional_chat_templates/tool_use.jinja', text),
+    config = await read('tokenizer_config.json', readJson),
+    has = jinja !== undefined || (config as JsonFields | null | undefined)?.chat_template != null,
+    processor = has ? undefined : await read('chat_template.json', readJson);
+  return templateOf({ jinja, toolUse, config, processor }, folder, options);
 }
 
 /** Tables that stay in the file, whose rows are read as tokens come. */

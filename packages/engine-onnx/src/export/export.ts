@@ -178,7 +178,7 @@ interface Parts {
   drop(): void;
 }
 function partsIn(folder: string): Parts {
-  const { closeSync, existsSync, fsyncSync, openSync, readdirSync, renameSync, rmSync, writeSync } =
+  const { closeSync, existsSync, fsyncSync, mkdirSync, openSync, readdirSync, renameSync, rmSync, writeSync } =
       builtin<typeof import('node:fs')>('node:fs'),
     names: string[] = [],
     at = (name: string): string => `${folder}/${name}`,
@@ -198,6 +198,7 @@ function partsIn(folder: string): Parts {
   };
   const begin = (name: string): void => {
     end();
+    mkdirSync(at(name).replace(/\/[^/]*$/, ''), { recursive: true });
     file = openSync(part(name), 'w');
     names.push(name);
     gone.add(part(name));
