@@ -97,7 +97,7 @@ export type { Constraint, Grammar } from './generate/constraint.ts';
 export type { AnswerForm } from '@kv/grammars';
 export type { Generation } from './generate/generation.ts';
 export { decodingPolicy } from './generate/policies.ts';
-export { createPrefixStore, isLong, longestPrefix, snapshotsOfPrefix } from './generate/prefix-store.ts';
+export { createPrefixStore, forkPrefix, isLong, longestPrefix, snapshotsOfPrefix } from './generate/prefix-store.ts';
 export type { PrefixOptions, PrefixStore } from './generate/prefix-store.ts';
 export { isPlace, missingParts, placesOf, PROTECT, protectedSpans, textOfProtected } from './generate/protect.ts';
 export type { ProtectedPart, ProtectedPrompt } from './generate/protect.ts';

@@ -1,8 +1,13 @@
+import { fileURLToPath } from 'node:url';
 import { compose } from '@kv/core';
+import { compile } from '@kv/core/engine';
+import { forkPrefix, longestPrefix } from '@kv/engine';
+import { parsePolicy } from '@kv/policies';
 import { snapkv } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
+import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { createPrefixStore, loadModel, Sequence } from '../src/index.ts';
+import { createPrefixStore, loadCache, loadModel, saveCache, Sequence } from '../src/index.ts';
 import type { HostModel } from '../src/index.ts';
 import { fixture } from '@kv/model-testing/fixture';
 import { relative } from '@kv/engine-testing/run';
@@ -129,4 +134,86 @@ test("a prompt on the other side of LongRoPE's switch shares nothing, and is wha
   }
   store.destroy();
   phi3.destroy();
+});
+
+describe('another prompt begins with what a prompt without a policy leaves', async () => {
+  const embedded = await loadModel(fileURLToPath(new URL('../../model-embedded', import.meta.url))),
+    text = Array.from({ length: 86 }, (_, i) => 2 + ((i * 37 + (i >> 3)) % 900)),
+    fresh = async (prompt: readonly number[]): Promise<Float32Array> => {
+      const own = new Sequence(embedded);
+      await own.prefill(prompt);
+      const [row] = await own.logits();
+      own.destroy();
+      return row;
+    };
+
+  test('whatever the sequence was read under, whose positions it protects, and however it was kept', async () => {
+    const ways = [
+      'knorm | topK',
+      'knorm | topK | levels(q4=1)',
+      'etf',
+      'etf(reuse=kv)',
+      'psaw',
+      'streaming',
+      undefined,
+    ];
+    const shares = new Map<string | undefined, number>();
+    type Drawn = typeof drawn extends fc.Arbitrary<infer T> ? T : never;
+    const drawn = fc.record({
+      policy: fc.constantFrom(...ways),
+      steps: fc.integer({ min: 0, max: 2 }),
+      common: fc.integer({ min: 17, max: 88 }),
+      more: fc.integer({ min: 1, max: 12 }),
+      saved: fc.boolean(),
+    });
+    const run = async ({ policy, steps, common, more, saved }: Drawn): Promise<void> => {
+      let sequence = new Sequence(embedded);
+      sequence.protect([[0, 20]]);
+      await sequence.prefill(text, {
+        policy,
+        ...(policy && compile(parsePolicy(policy)).evicts && { budget: '100%' }),
+      });
+      if (steps > 0) sequence.decodeUnder(parsePolicy('psaw'));
+      for (let i = 0; i < steps; i++) await sequence.step(7);
+      if (saved) {
+        const bytes = await saveCache(sequence);
+        sequence.destroy();
+        sequence = await loadCache(embedded, bytes);
+      }
+      const prompt = [...sequence.progress.text.ids.slice(0, common), ...text.slice(0, more).map((id) => id + 1)],
+        found = longestPrefix([{ sequence, inParts: sequence.progress.length }], prompt, 8);
+      shares.set(policy, Math.max(shares.get(policy) ?? 0, found?.shared ?? 0));
+      if (found) {
+        const fork = forkPrefix(sequence, found.shared);
+        expect(fork.active.policy.protectedSpans).toEqual([]);
+        expect(fork.active.budget).toBe(undefined);
+        await fork.prefill(prompt.slice(found.shared));
+        expect(relative([...(await fork.logits()).at(-1)!], [...(await fresh(prompt))])).toBeLessThan(1e-4);
+        fork.destroy();
+      }
+      sequence.destroy();
+    };
+    await fc.assert(fc.asyncProperty(drawn, run), { numRuns: 30 });
+    for (const policy of ['knorm | topK', 'streaming', undefined]) expect(shares.get(policy)).toBeGreaterThan(0);
+  }, 60_000);
+
+  test('in a store under a policy that freezes rows', async () => {
+    const store = createPrefixStore(embedded, { maxBytes: 1e9, policy: parsePolicy('etf') });
+    await store.add(text);
+    const prompt = [...text.slice(0, 60), 5, 6, 7],
+      sequence = await store.sequence(prompt),
+      own = new Sequence(embedded);
+    await own.prefill(prompt, { policy: 'etf' });
+    expect(store.counts.reused).toBe(0);
+    expect([...(await sequence.logits())[0]]).toEqual([...(await own.logits())[0]]);
+    for (const each of [sequence, own, store]) each.destroy();
+  });
+
+  test('a sequence whose slots were demoted says that it cannot be cut', async () => {
+    const sequence = new Sequence(embedded);
+    await sequence.prefill(text, { policy: 'knorm | topK | levels(q4=1)', budget: '100%' });
+    expect(() => sequence.fork(40)).toThrow('expected a sequence that has evicted nothing, demoted nothing');
+    sequence.fork().destroy();
+    sequence.destroy();
+  });
 });

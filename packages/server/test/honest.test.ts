@@ -56,6 +56,19 @@ describe('what an answer says of its memory', () => {
 });
 
 describe('kv.protect', () => {
+  test('of one client is not that of another, whose prompt begins alike', async () => {
+    const own = await serve({ limits: { part: 16 } }),
+      long = Array.from({ length: 40 }, () => text)
+        .join(' ')
+        .slice(0, 2400),
+      ask = (body: object) => own.post('/v1/completions', { max_tokens: 2, temperature: 0, ...body }),
+      first = await ask({ prompt: long, policy: 'knorm | topK', budget: '100%', kv: { protect: [[0, 200]] } }),
+      second = await ask({ prompt: `${long} And then?`, policy: 'streaming', budget: 64 });
+    expect([first.status, second.status]).toEqual([200, 200]);
+    expect(second.json.usage.prompt_tokens_details.cached_tokens).toBeGreaterThan(200);
+    expect(second.json.usage.kv.tokens.protected).toBe(0);
+    await own.server.close(0);
+  });
   test.each([
     [{ protect: ['nowhere'] }, 400, /'nowhere', which does not/],
     [{ protect: [[0, 4000]] }, 400, /ranges of the \d+ positions/],

@@ -94,9 +94,10 @@ export class DeviceLayer {
     delete this.waiting;
   }
 
-  /** Whether it holds a cache and nothing else. */
+  /** Whether it holds a cache and nothing else, with no slot demoted. */
   get plain(): boolean {
-    return !this.ring && !this.accumulated && !this.block && !this.biases && this.states.empty;
+    const { ring, accumulated, block, biases, states, cache } = this;
+    return !ring && !accumulated && !block && !biases && states.empty && cache.form !== 'records';
   }
 
   /** Records that slots in use add these numbers `[G, n]` to their scores. */

@@ -4,6 +4,7 @@ import type { OptionValues } from '@kv/core';
 import { policySizes } from '../cache/slot-sizes.ts';
 import { stateBytes } from '../decoder/keeps.ts';
 import { expectIds, expectModel } from '../expect-given.ts';
+import { altersReading } from '../memory/active-policy.ts';
 import type { Model } from '../memory/runtime.ts';
 import { PREFIX_STORE } from '../options.ts';
 import type { PrefillOptions } from '../options.ts';
@@ -60,11 +61,19 @@ export function longestPrefix<S extends { readonly sequence: Sequence; readonly 
   for (const of of kept) {
     const { memory, progress, model } = of.sequence;
     if (isLong(model, progress.rotaryLength) !== isLong(model, ids.length)) continue;
-    const shared = memory.cut(Math.min(common(progress.text.ids, ids), of.inParts, ids.length - 1), part);
+    const most = Math.min(common(progress.text.ids, ids), of.inParts, progress.unaltered, ids.length - 1),
+      shared = memory.cut(most, part);
     if (shared > (best?.shared ?? 0)) best = { of, shared };
   }
   return best;
 }
+
+/**
+ * Returns a copy of a sequence's first tokens, as many as `longestPrefix` found, that another prompt begins with. What the
+ * sequence protects, and its policy and budget, are not the other's.
+ */
+export const forkPrefix = ({ model, memory }: Sequence, tokens: number): Sequence =>
+  new Sequence(model, undefined, { start: { memory: memory.fork(tokens) } });
 
 /**
  * Whether a prompt of this many tokens is beyond the length from which LongRoPE uses its long divisors. Keys rotated
@@ -91,9 +100,10 @@ export function createPrefixStore(model: Model, options: PrefixOptions): PrefixS
     PREFIX_STORE,
     options,
   );
-  const evicts = policy !== undefined && compile(policy).evicts;
-  if (policy) {
-    const compiled = compile(policy);
+  const compiled = policy && compile(policy),
+    evicts = compiled?.evicts === true,
+    alone = compiled !== undefined && (evicts || altersReading(compiled, 'prefill'));
+  if (compiled) {
     expectBudget(compiled, budget, {
       sizes: policySizes(model.config, cache ?? model.cacheForm, compiled),
     });
@@ -110,7 +120,8 @@ export function createPrefixStore(model: Model, options: PrefixOptions): PrefixS
     for (const sequence of kept) {
       if (isLong(model, sequence.progress.rotaryLength) !== isLong(model, ids.length)) continue;
       const same = Math.min(common(sequence.progress.text.ids, ids), most),
-        shared = same === sequence.progress.length ? same : sequence.memory.cut(same);
+        { length, unaltered } = sequence.progress,
+        shared = same === length ? same : sequence.memory.cut(Math.min(same, unaltered));
       if (shared > (best?.shared ?? 0)) best = { of: { sequence }, shared };
     }
     if (best) touch(best.of.sequence);
@@ -132,7 +143,7 @@ export function createPrefixStore(model: Model, options: PrefixOptions): PrefixS
       shared,
       of: { sequence },
     } = found;
-    return sequence.fork(shared < sequence.progress.length ? shared : undefined);
+    return shared < sequence.progress.length ? forkPrefix(sequence, shared) : sequence.fork();
   };
 
   /** @throws KvError once it was destroyed, and for no ids or what are none */
@@ -157,8 +168,9 @@ export function createPrefixStore(model: Model, options: PrefixOptions): PrefixS
         touch(stored);
         return;
       }
-      // A compacted prefix has lost slots that an event over the longer prompt would read: feed all of it again.
-      const found = evicts ? undefined : find(ids, ids.length),
+      // A compacted prefix has lost slots that an event over the longer prompt would read, and one with views or frozen
+      // rows was read as a prompt of its own length: feed all of it again.
+      const found = alone ? undefined : find(ids, ids.length),
         sequence = start(found),
         rest = ids.slice(found?.shared ?? 0);
       if (rest.length > 0)

@@ -80,9 +80,10 @@ export class LayerMemory {
     if (block && !this.block) this.block = new SlotRows(H, 0, 'statistics', ledger);
   }
 
-  /** Whether it holds a cache only. */
+  /** Whether it holds a cache only, with no slot demoted. */
   get plain(): boolean {
-    return !this.ring && !this.accumulated && !this.block && this.states.empty && !this.cache.biases;
+    const { biases, records } = this.cache;
+    return !this.ring && !this.accumulated && !this.block && this.states.empty && !biases && !records;
   }
 
   /** Frees the rings, sums and numbers of inputs that no later event will read. */

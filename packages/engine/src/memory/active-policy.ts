@@ -95,6 +95,11 @@ export const mostOf = ({ budget, last }: ActivePolicy): number =>
 export const evicts = (active: ActivePolicy): active is ActivePolicy & { readonly budget: EventBudget } =>
   active.policy.evicts && active.budget !== undefined;
 
+/** Whether tokens of this phase are fed otherwise than without the policy: hidden from others, or frozen. */
+export const altersReading = ({ hooks }: CompiledPolicy, phase: 'prefill' | 'decode'): boolean =>
+  (phase === 'prefill' && hooks('freeze').length > 0) ||
+  hooks('view').some(({ during }) => during === 'both' || during === phase);
+
 /** States of pieces. */
 interface WithStates {
   readonly states: { has(id: string): boolean };

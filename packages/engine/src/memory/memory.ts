@@ -2,7 +2,7 @@ import { tokenBytes, type CacheForm } from '../cache/form.ts';
 import { expectIds } from '../expect-given.ts';
 import { movesTogether } from '../cache/slot-sizes.ts';
 import type { Ledger } from '../ledger.ts';
-import type { ActivePolicy, EventResult } from './active-policy.ts';
+import { altersReading, type ActivePolicy, type EventResult } from './active-policy.ts';
 import type { EventRequest, SequenceCaches } from './caches.ts';
 import type { FeedOptions, FeedResult } from './feed.ts';
 import { expectRoom, expectRoomUnmoved, makeRoom, tokensAfter } from './make-room.ts';
@@ -89,6 +89,7 @@ export class Memory {
       if (phase === 'decode') slots.freeBeforeToken();
       makeRoom(caches, ids.length, where, together);
       if (phase === 'decode') progress.decoded++;
+      if (altersReading(active.policy, phase)) progress.noteAltered(length);
       const fed = await caches.pass(
         ids,
         options,
@@ -122,11 +123,13 @@ export class Memory {
   /** Runs one event. Nothing changes until every check has passed. */
   async event(request: EventRequest): Promise<EventResult> {
     this.expectUsable();
-    const { caches, slots } = this,
-      { guard } = caches.context;
+    const { caches, slots, progress } = this,
+      { guard } = caches.context,
+      { levels, hooks } = request.active.policy;
     return guard.using('an event', async () => {
       await guard.change('an event', async () => {
         for (const l of request.layers) slots.freeUnreachable(l); // budgets are of the slots that exist
+        if (levels || hooks('compact').length > 0) progress.noteAltered(0);
       });
       return caches.runEvent(request);
     });

@@ -16,6 +16,11 @@ export class TokenProgress {
   shift = 0;
   /** The most slots that a head of any layer has held. */
   mostSlots = 0;
+  /**
+   * How many of its first tokens are as a prompt without a policy leaves them: hidden from nothing, frozen nowhere, and
+   * their slots neither demoted nor replaced. Another prompt may begin with these.
+   */
+  unaltered = Infinity;
   /** Slots freed because a sliding window had made them unreachable, over layers and KV heads. */
   unreachable = 0;
   #whole: number | undefined;
@@ -50,6 +55,11 @@ export class TokenProgress {
     this.mostSlots = Math.max(this.mostSlots, slots);
   }
 
+  /** Notes that tokens from this one on are not as a prompt without a policy leaves them. */
+  noteAltered(from: number): void {
+    this.unaltered = Math.min(this.unaltered, from);
+  }
+
   /** Returns the rotary positions of tokens at these original positions. */
   rotations(positions: Uint32Array): Uint32Array {
     return this.shift === 0 ? positions : positions.map((p) => p - this.shift);
@@ -57,10 +67,10 @@ export class TokenProgress {
 
   /** Returns a copy for the first `upTo` tokens. */
   fork(upTo: number): TokenProgress {
-    const { promptLength, rotaryLength, decoded, shift, mostSlots, unreachable } = this;
+    const { promptLength, rotaryLength, decoded, shift, mostSlots, unreachable, unaltered } = this;
     const left = this.length - upTo;
     return Object.assign(new TokenProgress(this.text.fork(upTo)), {
-      ...{ rotaryLength, shift, unreachable, promptLength: Math.min(promptLength, upTo) },
+      ...{ rotaryLength, shift, unreachable, unaltered, promptLength: Math.min(promptLength, upTo) },
       // a part that ends in the prompt is a prompt
       decoded: left === 0 ? decoded : upTo > promptLength ? decoded - left : 0,
       mostSlots: left === 0 ? mostSlots : Math.min(mostSlots, upTo),
@@ -70,15 +80,17 @@ export class TokenProgress {
   /** Returns what a snapshot holds of it. */
   snapshot(): ProgressSnapshot {
     const { rotaryLength, decoded, mostSlots, shift } = this,
+      unaltered = Math.min(this.unaltered, this.length),
       // between two parts of a prompt what was fed is the prompt
       promptLength = Math.min(this.promptLength, this.length);
-    return { ids: [...this.text.ids], promptLength, rotaryLength, decoded, mostSlots, shift };
+    return { ids: [...this.text.ids], promptLength, rotaryLength, decoded, mostSlots, shift, unaltered };
   }
 
   /** Restores a snapshot's text and counts into an empty one. */
-  restore({ ids, promptLength, rotaryLength, decoded, mostSlots, shift }: ProgressSnapshot): void {
+  restore({ ids, unaltered, ...counts }: ProgressSnapshot): void {
     for (const id of ids) this.text.push(id);
-    Object.assign(this, { promptLength, rotaryLength, decoded, mostSlots, shift });
+    Object.assign(this, counts);
+    this.noteAltered(unaltered < ids.length ? unaltered : Infinity);
   }
 }
 

@@ -30,7 +30,7 @@ export interface CountedLayers {
   of(layer: number): LayerSlots;
   /** Drops the first `count` slots of each head of a layer, `[kvHead]`. */
   dropFirst(layer: number, count: readonly number[]): void;
-  /** Whether every layer holds its cache and nothing else. */
+  /** Whether every layer holds its cache and nothing else, with no slot demoted. */
   plain(): boolean;
   /** The learned sinks of a layer's query heads, where it has them. */
   sinks(layer: number): Float32Array | undefined;
@@ -137,8 +137,8 @@ export class SlotCounts {
   }
 
   /**
-   * The fewest tokens that a copy may be cut to: nothing that they see was evicted, and nothing is recorded of single
-   * queries. Infinity if no copy may be cut.
+   * The fewest tokens that a copy may be cut to: nothing that they see was evicted or demoted, and nothing is recorded
+   * of single queries. Infinity if no copy may be cut.
    */
   get cuttableFrom(): number {
     if (!this.#layers.plain() || this.#progress.shift > 0) return Infinity;

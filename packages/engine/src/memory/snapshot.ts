@@ -69,4 +69,6 @@ export interface Snapshot extends CacheSnapshot {
   readonly mostSlots: number;
   /** How far new tokens' rotations lie below their positions. */
   readonly shift: number;
+  /** How many of the first tokens are as a prompt without a policy leaves them. */
+  readonly unaltered: number;
 }

@@ -70,6 +70,8 @@ export async function loadCache(
   });
   try {
     memory.restore(snapshotOf(manifest, arrays, slotHeads(config)));
+    // its later tokens have seen other numbers than it holds now
+    if (memory.cache.form !== unmovedForm(manifest.form)) memory.progress.noteAltered(0);
     if (!memory.slots.holds(protect))
       throw new KvError(where, 'expected protected positions that the cache holds, got some that it does not');
     const { tokens } = manifest,
@@ -167,6 +169,7 @@ function snapshotOf(manifest: SavedManifest, arrays: SavedArrays, heads: readonl
     decoded,
     mostSlots,
     shift: shift ?? 0,
+    unaltered: manifest.unaltered ?? manifest.tokens,
     carried: (manifest.carried ?? []).map((_, i) => floats(`carried.${i}`)),
     states: states(manifest.states, ''),
     layers: manifest.layers.map((layer, l): LayerSnapshot => {

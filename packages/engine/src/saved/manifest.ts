@@ -61,6 +61,11 @@ export interface SavedManifest {
    * moved.
    */
   readonly shift: number | null;
+  /**
+   * How many of its first tokens are as a prompt without a policy leaves them, if not all: others were read under a view
+   * or frozen, or slots were demoted or replaced.
+   */
+  readonly unaltered?: number;
   /** Rows of logits. */
   readonly logits: number;
   /** Layers that keep slots. */
@@ -101,6 +106,7 @@ export function parseManifest(value: unknown, where: string): SavedManifest {
     decoded: count(fields, 'decoded', where),
     mostSlots: count(fields, 'mostSlots', where),
     shift: fields.shift === null ? null : count(fields, 'shift', where),
+    ...(fields.unaltered !== undefined && { unaltered: count(fields, 'unaltered', where) }),
     logits: count(fields, 'logits', where),
     layers: items(fields, 'layers', where).map((layer) => parseLayer(layer, version, where)),
     ...(fields.carried !== undefined && { carried: counts(fields, 'carried', where) }),

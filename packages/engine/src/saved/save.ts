@@ -112,6 +112,7 @@ async function save(sequence: Sequence): Promise<Uint8Array> {
     decoded: saved.decoded,
     mostSlots: saved.mostSlots,
     shift: saved.layers[0].slots.rotations ? saved.shift : null,
+    ...(saved.unaltered < saved.ids.length && { unaltered: saved.unaltered }),
     logits: logits.length,
     layers,
     ...(carried.length > 0 && { carried: carried.map(({ length }) => length) }),

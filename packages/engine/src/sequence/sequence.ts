@@ -6,7 +6,7 @@ import type { SamplingRule } from '../sampling/sampler.ts';
 import { policyOf } from '../policy-text.ts';
 import { expectIds, expectModel, expectSpans } from '../expect-given.ts';
 import { expectKept, noEffect } from '../generate/policies.ts';
-import { activePolicyOf, evicts } from '../memory/active-policy.ts';
+import { activePolicyOf, altersReading, evicts } from '../memory/active-policy.ts';
 import type { ActivePolicy } from '../memory/active-policy.ts';
 import { atLength } from '../memory/budget-sizes.ts';
 import type { BatchMembership } from '../memory/feed.ts';
@@ -205,6 +205,7 @@ export class Sequence {
   async #step(token: number, every: number | undefined, batch: BatchMembership | undefined): Promise<void> {
     const { memory, stats } = this,
       { caches, progress } = memory,
+      { length } = progress,
       started = performance.now();
     memory.expectUsable();
     expectIds([token], this.model.config.vocab);
@@ -215,6 +216,7 @@ export class Sequence {
     if (eventFollows) this.#schedule.active = atLength(this.active, progress.length + 1, caches);
     const committed = eventFollows ? undefined : this.#speculation?.commit(token);
     if (!committed) this.#speculation?.rollback();
+    else if (altersReading(this.active.policy, 'decode')) progress.noteAltered(length);
     this.#outputs.replace(
       committed ??
         (await memory.feed([token], { phase: 'decode', active: this.active, rows: 1, eventFollows, batch })).output,
@@ -233,8 +235,10 @@ export class Sequence {
   /**
    * Returns an independent copy over the same weights.
    *
-   * @param length copies only the first `length` tokens: feed it before reading its logits. @defaultValue all
-   * @throws KvError while another call changes it; for a length below `memory.slots.cuttableFrom`, or, where layers carry
+   * @param length copies only the first `length` tokens, as they were read, under views and frozen rows too: feed it
+   * before reading its logits. @defaultValue all
+   * @throws KvError while another call changes it; for a length below `memory.slots.cuttableFrom`, which nothing is where
+   * slots were evicted or demoted; or, where layers carry
    * states, at which no snapshot of them was kept, see `snapshots`
    */
   fork(length?: number): Sequence {
@@ -364,7 +368,7 @@ function expectCut(memory: Memory, length: number): void {
   if (from > progress.length)
     throw new KvError(
       'fork',
-      'expected a sequence that has evicted nothing and keeps no statistics, got one that has evicted tokens or keeps statistics of them',
+      'expected a sequence that has evicted nothing, demoted nothing and keeps no statistics, got one that has evicted or demoted tokens or keeps statistics of them',
     );
   if (!(Number.isInteger(length) && length >= from && length <= progress.length))
     throw new KvError('fork', `expected a length from ${from} to ${progress.length}, got ${length}`);

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Policy, PositionSpan } from '@kv/core';
-import { isLong, longestPrefix } from '@kv/engine';
+import { forkPrefix, isLong, longestPrefix } from '@kv/engine';
 import type { ChatMessage, Model, Sequence } from '@kv/models';
 import type { ConversationStore } from './conversation-store.ts';
 import type { ConversationStart, ConversationTurns } from './conversation-turns.ts';
@@ -219,7 +219,7 @@ export class ConversationCaches {
     const found = longestPrefix(this.#kept, ids, part);
     if (!found) return undefined;
     this.touch(found.of);
-    return { sequence: found.of.sequence.fork(found.shared), inParts: found.shared };
+    return { sequence: forkPrefix(found.of.sequence, found.shared), inParts: found.shared };
   }
 
   /**
