@@ -32,6 +32,90 @@ test.each(reference)('$name: every conversation as transformers renders it', ({ 
   }
 });
 
+/** What Jinja2 3.1.6 renders. */
+test.each([
+  ['{% with a = 1, b = 2 %}{{ a + b }}{% set a = 5 %}{{ a }}{% endwith %}[{{ a }}]', '35[]'],
+  ['{% set a = 1 %}{% with a = a + 1, b = a %}{{ a }}{{ b }}{% endwith %}{{ a }}', '211'],
+  ['{% with %}{% set q = 1 %}{{ q }}{% endwith %}[{{ q }}]', '1[]'],
+  [
+    '{% for i in [1,2,3] %}{% with j = i %}{% if j == 2 %}{% continue %}{% endif %}{{ j }}{{ loop.index }}{% endwith %}{% endfor %}',
+    '1133',
+  ],
+  ['{% for i in [1,2,3] %}{% with %}{% if i == 2 %}{% break %}{% endif %}{{ i }}{% endwith %}{% endfor %}', '1'],
+  ["{% with a = 'x' if true else 'y', b = [1, 2] %}{{ a }}{{ b }}{% endwith %}", 'x[1, 2]'],
+  ['a\n   {%+ if true %}\n b\n   {% endif +%}\n c\n   {%+ set x = 1 +%}\n d', 'a\n    b\n\n c\n   \n d'],
+  ['  {%+ raw %} {%+ if x +%} {% endraw %} e', '   {%+ if x +%}  e'],
+  ['{%+ if true -%}  a {%+ endif %}', 'a '],
+  [
+    '{{ 1e3 }} {{ 1_000 }} {{ 1.5e-3 }} {{ 2E+2 }} {{ -1e2 }} {{ 0x1f }} {{ 0b101 }} {{ 0o17 }} {{ 1_000 + 1 }} {{ 1e3 - 1 }}',
+    '1000.0 1000 0.0015 200.0 -100.0 31 5 15 1001 999.0',
+  ],
+  ['{{ 1 if true else 2 }}{{ 3 in [3] }}{{ 1 and 2 }}{{ 4 is even }}{{ 5 - 3 }}{{ [1, 2][0] }}', '1True2True21'],
+  [
+    '{% for m in [[1,[2,3]],[4]] recursive %}({{ loop(m) if m is iterable else m }}{{ loop.depth }}{{ loop.depth0 }}{{ loop.index }}){% endfor %}',
+    '((1211)((2321)(3322)212)101)((4211)102)',
+  ],
+  [
+    '{% for n in tree recursive %}{{ n.v }}{% if n.c %}<{{ loop(n.c) }}>{% else %};{% endif %}{% endfor %}',
+    '1<2;3<4;>>5;',
+  ],
+  ['{% for n in tree if n.v > 1 recursive %}{{ n.v }}<{{ loop(n.c) }}>{% else %}none{% endfor %}', '5<none>'],
+  ['{% set recursive = [1, 2] %}{% for x in [1] + recursive recursive %}{{ x }}{% endfor %}', '112'],
+  ["{% for k, v in {'a': {'b': {}}}.items() recursive %}{{ k }}{{ loop(v.items()) }}{% endfor %}", 'ab'],
+  [
+    "{% set x | upper %}a{{ 1 }}b{% endset %}{{ x }}{% set y | trim | replace('b', 'c') | length %} abc {% endset %}{{ y }}",
+    'A1B3',
+  ],
+  [
+    "{% filter upper|trim %} abc {% endfilter %}|{% filter replace('a', 'b|')|upper %}xax{% filter trim %} q {% endfilter %}{% endfilter %}|{% filter lower %}X{% endfilter %}",
+    'ABC|XB|XQ|x',
+  ],
+  [
+    "{{ {'role': 'u'}|attr('role') }}[{{ {'role': 'u'}|attr('role') is defined }}]{{ {'a': 1}|attr('items') is defined }}",
+    '[False]True',
+  ],
+  ["{{ namespace(a=3)|attr('a') }}", '3'],
+  [
+    "{{ [[1], [2]]|sum(start=[]) }}{{ [1, 2.5]|sum }}{{ []|sum }}{{ [{'a': [1]}, {'a': [2]}]|sum('a', []) }}{{ [1]|sum(start=2) }}{{ [(1,)]|sum(start=()) }}",
+    '[1, 2]3.50[1, 2]3(1,)',
+  ],
+  [
+    "{% with a = 1 %}{% filter upper|trim %} b {% with c = 'd' %}{{ c }}{% endwith %} {% endfilter %}{% endwith %}",
+    'B D',
+  ],
+])('%j is rendered as Jinja does', (source, text) => {
+  const tree = [
+    {
+      v: 1,
+      c: [
+        { v: 2, c: [] },
+        { v: 3, c: [{ v: 4, c: [] }] },
+      ],
+    },
+    { v: 5, c: [] },
+  ];
+  expect(chatTemplate(source, 't')([], { variables: { tree } })).toBe(text);
+});
+
+test.each([
+  '{% for x in [1] %}{{ loop([2]) }}{% endfor %}',
+  "{{ ['a']|sum(start='') }}",
+  '{{ [1, [2]]|sum }}',
+  '{% with a = 1 %}{% endfilter %}',
+  '{% filter upper|nosuch %}a{% endfilter %}',
+  '{% endwith %}',
+  '{% with 1 %}{% endwith %}',
+  '{{ 1e }}',
+  '{{ 1_ }}',
+])('%j is refused, as by Jinja', (source) => {
+  expect(() => chatTemplate(source, 't')([])).toThrow(/^t: the chat template cannot be rendered: /);
+});
+
+test('a loop that calls itself without end is one sentence', () => {
+  const render = chatTemplate('{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}', 't');
+  expect(() => render([])).toThrow(/^t: .+$/);
+});
+
 test('a whole number beyond what a double tells apart is written as Python writes it', () => {
   const render = (source: string): string => chatTemplate(source, 't')([]);
   expect(render('{{ 2**64 }} {{ -(2**53) }} {{ 2**53 - 1 }} {{ [2**70] | tojson }}')).toBe(

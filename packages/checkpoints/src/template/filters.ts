@@ -1,6 +1,6 @@
 import { Arguments, whole } from './arguments.ts';
 import type { Filter, FilterEntry } from './filter.ts';
-import { itemOf, path } from './lookup.ts';
+import { attributeOf, path } from './lookup.ts';
 import { percent } from './format.ts';
 import { json } from './json.ts';
 import { capitalize, lines, pad, strip } from './methods.ts';
@@ -138,7 +138,7 @@ const FILTERS: Readonly<Record<string, FilterEntry>> = {
       return value instanceof Float ? new Float(Math.abs(found)) : Math.abs(found);
     },
   ],
-  attr: [['name'], (value, given, work) => itemOf(value, given.need('name'), true, work)],
+  attr: [['name'], (value, given, work) => attributeOf(value, given.need('name'), work)],
   capitalize: [[], text((value, _, work) => capitalize(value, work).as(value.safe))],
   center: [
     ['width'],

@@ -1,17 +1,16 @@
 import type { Arguments } from './arguments.ts';
 import type { Filter, FilterEntry } from './filter.ts';
 import { path } from './lookup.ts';
+import { operate } from './operators.ts';
 import { join, TemplateText } from './text.ts';
 import {
   compare,
   Dict,
   equal,
-  Float,
   GroupTuple,
   hash,
   Iter,
   iterate,
-  number,
   lengthOfValue,
   Tuple,
   typeName,
@@ -122,12 +121,9 @@ function slices(value: TemplateValue, given: Arguments, work: RenderWork): Templ
 function sum(value: TemplateValue, given: Arguments, work: RenderWork): TemplateValue {
   const attribute = given.get('attribute') ?? null;
   const items = iterate(value, work).map((item) => (attribute === null ? item : path(item, attribute, work)));
-  return [given.get('start') ?? 0, ...items].reduce((total, item) => {
-    const [a, b] = [number(total), number(item)];
-    if (a === undefined || b === undefined)
-      throw new Error(`unsupported operand type(s) for +: '${typeName(total)}' and '${typeName(item)}'`);
-    return total instanceof Float || item instanceof Float ? new Float(a + b) : a + b;
-  });
+  const start = given.get('start') ?? 0;
+  if (start instanceof TemplateText) throw new Error("sum() can't sum strings [use ''.join(seq) instead]");
+  return items.reduce((total, item) => operate('+', total, item, work), start);
 }
 
 /** Jinja's filters of collections. */

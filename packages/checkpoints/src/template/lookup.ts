@@ -35,6 +35,13 @@ export function itemOf(object: TemplateValue, key: TemplateValue, attribute: boo
   );
 }
 
+/** Returns an attribute, or undefined for any other field. @throws Error for a field of an undefined value */
+export function attributeOf(object: TemplateValue, name: TemplateValue, work: RenderWork): TemplateValue {
+  if (object instanceof UndefinedValue) throw new Error(object.what);
+  const found = name instanceof TemplateText ? fieldOf(object, name.text, work) : undefined;
+  return found ?? new UndefinedValue(`'${typeName(object)} object' has no such attribute`);
+}
+
 function fieldOf(object: TemplateValue, name: string, work: RenderWork): TemplateValue | undefined {
   if (object instanceof Namespace) return object.fields.get(name);
   if (object instanceof Callable) return object.fields?.get(name);

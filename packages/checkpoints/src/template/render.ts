@@ -1,7 +1,7 @@
 import { filter } from './filters.ts';
 import { itemOf, slice } from './lookup.ts';
 import { COMPARES, comparison, operate, sign, unpack } from './operators.ts';
-import { GROUP, NOT, TEST, TUPLE, type TemplateNode } from './syntax.ts';
+import { GROUP, NOT, RECURSIVE, TEST, TUPLE, WITH, type TemplateNode } from './syntax.ts';
 import { test } from './tests.ts';
 import { TemplateText, TextBuilder } from './text.ts';
 import {
@@ -71,11 +71,8 @@ export class Renderer {
       case 'For':
         return this.#loop(node, scope, out);
       case 'Set':
-        this.#assign(
-          node.assignee,
-          node.value ? this.#value(node.value, scope) : this.#text(node.body, new TemplateScope(scope)),
-          scope,
-        );
+        if (node.value) this.#assign(node.assignee, this.#value(node.value, scope), scope);
+        else this.#capture(node.assignee, this.#text(node.body, new TemplateScope(scope)), scope);
         return undefined;
       case 'Macro':
         scope.set(node.name.value, this.#macro(node, node.name.value, node.args, scope));
@@ -92,6 +89,8 @@ export class Renderer {
         return undefined;
       }
       case 'FilterStatement':
+        if (node.filter.type === 'CallExpression' && node.filter.callee.value === WITH)
+          return this.#block(node.body, this.#with(node.filter.args, scope), out);
         out.add(toText(this.#filter(node.filter, this.#text(node.body, new TemplateScope(scope)), scope), this.#work));
         return undefined;
       case 'Break':
@@ -104,9 +103,39 @@ export class Renderer {
     }
   }
 
+  /** Assigns a block's text to a name, through the filters that follow it. */
+  #capture(target: TemplateNode, text: TemplateValue, scope: TemplateScope): void {
+    const filters: TemplateNode[] = [];
+    let name = target;
+    for (; name.type === 'FilterExpression'; name = name.operand) filters.unshift(name.filter);
+    this.#assign(
+      name,
+      filters.reduce((value, one) => this.#filter(one, value, scope), text),
+      scope,
+    );
+  }
+
+  /** Returns a scope with names and their values, which are those around it. */
+  #with(given: readonly TemplateNode[], scope: TemplateScope): TemplateScope {
+    const [args, names] = this.#arguments(given, scope);
+    if (args.length > 0) throw new Error("expected names and their values after 'with'");
+    return new TemplateScope(scope, names);
+  }
+
   #loop(node: TemplateNode, scope: TemplateScope, out: TextBuilder): Ended {
+    const { iterable } = node;
+    return this.#each(
+      node,
+      this.#value(iterable.type === 'SelectExpression' ? iterable.lhs : iterable, scope),
+      scope,
+      out,
+      1,
+    );
+  }
+
+  /** Renders a loop over the items of a value. */
+  #each(node: TemplateNode, source: TemplateValue, scope: TemplateScope, out: TextBuilder, depth: number): Ended {
     const chosen = node.iterable.type === 'SelectExpression';
-    const source = this.#value(chosen ? node.iterable.lhs : node.iterable, scope);
     let items = iterate(source, this.#work);
     if (chosen)
       items = items.filter((item) => {
@@ -116,7 +145,13 @@ export class Renderer {
       });
     // Jinja treats a loop as empty unless an iteration runs to its end.
     let empty = true;
-    const state = new LoopState(items, this.#work);
+    const again = (value: TemplateValue): TemplateValue => {
+      const made = new TextBuilder(this.#work);
+      this.#each(node, value, scope, made, depth + 1);
+      return made.done();
+    };
+    const recursive = node.body[0]?.type === 'Comment' && node.body[0].value === RECURSIVE,
+      state = new LoopState(items, this.#work, depth, recursive ? again : undefined);
     for (const item of items) {
       const own = new TemplateScope(scope);
       this.#work.step();

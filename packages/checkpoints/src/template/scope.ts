@@ -35,24 +35,35 @@ export class TemplateScope {
   }
 }
 
-/** The `loop` variable of a loop over `items`. */
+/** The `loop` variable of a loop over `items`, in `depth` loops of which each calls the next. */
 export class LoopState {
   readonly #items: readonly TemplateValue[];
   readonly #work: RenderWork;
+  readonly #depth: number;
+  readonly #again: ((items: TemplateValue) => TemplateValue) | undefined;
   #at = -1;
   #last: TemplateValue | undefined;
 
-  constructor(items: readonly TemplateValue[], work: RenderWork) {
-    [this.#items, this.#work] = [items, work];
+  /** @param again renders the loop over other items; absent where it is not recursive */
+  constructor(
+    items: readonly TemplateValue[],
+    work: RenderWork,
+    depth: number,
+    again?: (items: TemplateValue) => TemplateValue,
+  ) {
+    [this.#items, this.#work, this.#depth, this.#again] = [items, work, depth, again];
   }
 
   /** Returns the `loop` of the next item. */
   next(): Callable {
     const at = ++this.#at;
-    const fail = (): never => {
-      throw new Error("The loop must have the 'recursive' marker to be called recursively.");
+    const call = ([items, ...more]: readonly TemplateValue[]): TemplateValue => {
+      if (this.#again === undefined)
+        throw new Error("The loop must have the 'recursive' marker to be called recursively.");
+      if (items === undefined || more.length > 0) throw new Error('a loop is called with what it goes through');
+      return this.#again(items);
     };
-    return new Callable('loop', fail, { get: (name) => this.#field(name, at) });
+    return new Callable('loop', call, { get: (name) => this.#field(name, at) });
   }
 
   #field(name: string, at: number): TemplateValue | undefined {
@@ -73,9 +84,9 @@ export class LoopState {
       case 'length':
         return length;
       case 'depth':
-        return 1;
+        return this.#depth;
       case 'depth0':
-        return 0;
+        return this.#depth - 1;
       case 'previtem':
         return at > 0 ? (this.#items[at - 1] as TemplateValue) : new UndefinedValue('there is no previous item');
       case 'nextitem':

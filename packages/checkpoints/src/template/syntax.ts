@@ -16,18 +16,25 @@ interface Token {
 
 /** Marks where parentheses were, for operators that parentheses separate. */
 export const GROUP = ' group';
+/** Name of the filter whose block is that of `with`. */
+export const WITH = ' with';
+/** A remark, as no template can write one, that begins the body of a recursive loop. */
+export const RECURSIVE = '#} recursive';
 /** Prefix of a test that is rewritten as a filter. */
 export const TEST = ' is ';
 export const NOT = 'not ';
 
 /**
  * Parses a template with the library's parser, in Jinja's grammar: tests with arguments, chained comparisons, the
- * precedence of `~` and raw blocks are rewritten into terms that the parser has.
+ * precedence of `~`, raw blocks, `with`, chains of filters of a block, recursive loops, marks that keep white space and other
+ * forms of numbers are rewritten into terms that the parser has.
  * @throws Error for an invalid template
  */
 export function parseTemplate(source: string): TemplateNode {
-  const tokens = tokenize(withoutRaw(source), { lstrip_blocks: true, trim_blocks: true }) as Token[];
-  const program = regroup(parse(asFilters(asLists(tokens)) as Parameters<typeof parse>[0])) as TemplateNode;
+  const tokens = tokenize(withoutPlus(withoutRaw(source)), { lstrip_blocks: true, trim_blocks: true }) as Token[];
+  const program = regroup(
+    parse(asFilters(asLists(asBlocks(asNumbers(tokens)))) as Parameters<typeof parse>[0]),
+  ) as TemplateNode;
   checkNames(program, false);
   return program;
 }
@@ -49,11 +56,95 @@ function withoutRaw(source: string): string {
     let inner = after === '-' ? text.trimStart() : text;
     if (end === '-') inner = inner.trimEnd();
     else if (end === '') inner = inner.replace(/(^|\n)[ \t]*$/, '$1');
-    const literal = JSON.stringify(inner).replaceAll('{', '\\u007b');
+    const literal = JSON.stringify(inner).replaceAll('{', '\\u007b').replaceAll('}', '\\u007d');
     made += `${source.slice(done, index)}{%${before} if true %}{{ ${literal} }}{% endif ${last}%}`;
     done = close.index + close[0].length;
   }
   return made + source.slice(done);
+}
+
+/** Keeps the white space at `{%+` and `+%}` by an empty text between. */
+const withoutPlus = (source: string): string => source.replaceAll('{%+', "{{ '' }}{%").replaceAll('+%}', "%}{{ '' }}");
+
+/** Joins the parts of numbers that the library's grammar lacks: `1_000`, `1e3`, `1.5e-3`, `0x1f`. */
+function asNumbers(tokens: readonly Token[]): Token[] {
+  const made: Token[] = [];
+  for (let i = 0; i < tokens.length; i++) {
+    const token = tokens[i],
+      next = tokens[i + 1];
+    if (token.type !== 'NumericLiteral' || next?.type !== 'Identifier') {
+      made.push(token);
+      continue;
+    }
+    const signed = /e$/i.test(next.value) && tokens[i + 2]?.type === 'AdditiveBinaryOperator',
+      more = signed ? next.value + tokens[i + 2].value + (tokens[i + 3]?.value ?? '') : next.value,
+      text = (token.value + more).replaceAll(/(?<=[\da-f])_(?=[\da-f])/gi, '');
+    if (/^[-+]?0(?:x[\da-f]+|o[0-7]+|b[01]+)$/i.test(text))
+      made.push({ ...token, value: `${text.startsWith('-') ? '-' : ''}${Number(text.replace(/^[-+]/, ''))}` });
+    else if (/^[-+]?\d+$/.test(text)) made.push({ ...token, value: text });
+    else if (/^[-+]?\d+(?:\.\d+)?e[-+]?\d+$/i.test(text))
+      // a point makes it a float
+      made.push({ ...token, value: text.includes('.') ? text : text.replace(/e/i, '.0e') });
+    else {
+      made.push(token);
+      continue;
+    }
+    i += signed ? 3 : 1;
+  }
+  return made;
+}
+
+/** Rewrites `with` and chains of filters as blocks of one filter each, and marks the bodies of recursive loops. */
+function asBlocks(tokens: readonly Token[]): Token[] {
+  const made: Token[] = [],
+    open: { name: string; count: number }[] = [];
+  const token = (type: string, value: string): Token => ({ type, value }),
+    statement = (...inner: readonly Token[]): void => {
+      made.push(token('OpenStatement', '{%'), ...inner, token('CloseStatement', '%}'));
+    };
+  for (let i = 0; i < tokens.length; i++) {
+    const name = tokens[i].type === 'OpenStatement' ? (tokens[i + 1]?.value ?? '') : '';
+    if (!['with', 'endwith', 'filter', 'endfilter', 'for'].includes(name)) {
+      made.push(tokens[i]);
+      continue;
+    }
+    const inner: Token[] = [];
+    for (i += 2; i < tokens.length && tokens[i].type !== 'CloseStatement'; i++) inner.push(tokens[i]);
+    const [before, last] = inner.slice(-2),
+      recursive = last?.type === 'Identifier' && last.value === 'recursive' && before?.value !== 'in';
+    if (name === 'for') {
+      statement(token('Identifier', name), ...(recursive && before.type !== 'Dot' ? inner.slice(0, -1) : inner));
+      if (recursive) made.push(token('Comment', RECURSIVE));
+    } else if (name === 'with') {
+      open.push({ name, count: 1 });
+      statement(
+        ...[token('Identifier', 'filter'), token('Identifier', WITH), token('OpenParen', '(')],
+        ...[...inner, token('CloseParen', ')')],
+      );
+    } else if (name === 'filter') {
+      const filters = chain(inner);
+      open.push({ name, count: filters.length });
+      for (const one of filters.toReversed()) statement(token('Identifier', name), ...one);
+    } else {
+      const block = open.pop();
+      if (block === undefined || name !== `end${block.name}`) throw new Error(`unexpected ${name}`);
+      for (let n = 0; n < block.count; n++) statement(token('Identifier', 'endfilter'), ...inner);
+    }
+  }
+  return made;
+}
+
+/** Returns the filters of a chain. */
+function chain(tokens: readonly Token[]): Token[][] {
+  const filters: Token[][] = [[]];
+  let depth = 0;
+  for (const token of tokens) {
+    if (token.type in BRACKETS) depth++;
+    else if (Object.values(BRACKETS).includes(token.type)) depth--;
+    if (token.type === 'Pipe' && depth === 0) filters.push([]);
+    else filters.at(-1)?.push(token);
+  }
+  return filters;
 }
 
 const BRACKETS: Readonly<Record<string, string>> = {
@@ -225,7 +316,7 @@ function checkNames(node: unknown, soft: boolean): void {
 }
 
 function known(name: string): boolean {
-  if (!name.startsWith(TEST)) return name === GROUP || name === TUPLE || isFilter(name);
+  if (!name.startsWith(TEST)) return [GROUP, TUPLE, WITH].includes(name) || isFilter(name);
   return isTest(name.slice(TEST.length).replace(NOT, ''));
 }
 
