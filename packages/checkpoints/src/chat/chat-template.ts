@@ -119,7 +119,7 @@ export interface ChatTemplateSources {
 }
 
 /** Sources of a checkpoint's chat templates. */
-export interface TemplateTexts {
+interface TemplateTexts {
   /** That of every conversation. */
   readonly usual: string;
   /** That of conversations with functions, where it is another. */
