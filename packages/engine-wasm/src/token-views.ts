@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import { stateColumns } from '@kv/core/engine';
 import { countBelow, sumOf } from '@kv/core/shared';
-import type { LayerContext, StateSpec, ViewChoice } from '@kv/core';
+import type { LayerContext, State, StateSpec, ViewChoice } from '@kv/core';
 import type { AttentionCounters, HostState, LayerMemory, PassOptions, ViewReads } from '@kv/engine';
 import { slotModel, viewsActing } from '@kv/engine';
 import { boundsOf, joinedContext } from './shown-bounds.ts';
@@ -45,7 +45,8 @@ export function tokenViews(
     const { [0]: chooser } = choosing,
       at = joinedContext(caches, l, active, 1),
       choice = chooser?.chooses?.acts(at) ? chooser.chooses : undefined;
-    if (choice?.loops.some(({ rests }) => rests?.(at))) return undefined;
+    const first = ({ id, state }: State): number => caches.layers[l].states.first(id, 0) ?? state.init ?? 0;
+    if (choice?.loops.some(({ rests }) => rests?.(at, first))) return undefined;
     const bounds: LayerView['bounds'][number][] = [];
     for (const hook of hooks) {
       if (hook === chooser) continue;

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { attentionLast, compose, KvError, selector, weightScorer } from '@kv/core';
-import { cpu } from '@kv/cpu';
+import { cpu, readCpu } from '@kv/cpu';
 import { compile, isState, runEvent } from '@kv/core/engine';
-import type { AnyPiece, AnySignal, Piece, Tensor } from '@kv/core';
+import type { AnyPiece, AnySignal, LayerContext, Piece, Tensor } from '@kv/core';
 import { equal } from './compare.ts';
 import { claim, lawsOf } from './law.ts';
 import type { Claims, LawOptions } from './law.ts';
@@ -15,6 +15,15 @@ export type SharingFactory = (threshold: number) => Piece<any, 'same'>;
 
 const newest = weightScorer('newest', { needs: [attentionLast] }, ({ attention }) => attention)();
 const best = selector('best', {}, ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks))();
+
+/** Returns a state by position with room for so many: new ones are 0. */
+function grown(x: Tensor, columns: number): Tensor {
+  const { data, shape } = readCpu(x),
+    [rows = 1, old = 0] = shape,
+    wide = new Float32Array(rows * columns);
+  for (let r = 0; r < rows; r++) wide.set(data.subarray(r * old, (r + 1) * old), r * columns);
+  return cpu.ops.from({ data: wide, shape: [rows, columns] });
+}
 
 /** Returns the kept slots of every layer and query head over some decoding steps, with or without the wrap. */
 function decode(
@@ -30,16 +39,21 @@ function decode(
     budget = Math.min(spec.budget + 1, spec.slots);
   return Array.from({ length: steps }, (_, step) => {
     const on = scene({ ...spec, seed: spec.seed + step }),
-      layers = on.layers.map((l) => ({ ...l, at: { ...l.at, step: step + 1, selectRows: l.at.queryHeads, budget } }));
+      layers = on.layers.map((l) => ({
+        ...l,
+        at: { ...l.at, length: l.at.length + step, step: step + 1, selectRows: l.at.queryHeads, budget },
+      }));
     /** State with rows `model` is shared by all layers, which run one after another. */
     const place = (signal: AnySignal | undefined, id: string, layer: number): string =>
       signal && isState(signal) && signal.state.rows === 'model' ? id : `${id}/${layer}`;
-    const kept = (signal: AnySignal, layer: number): Tensor | undefined =>
-      isState(signal) ? state.get(place(signal, signal.id, layer)) : undefined;
+    const kept = (signal: AnySignal, { layer, length }: LayerContext): Tensor | undefined => {
+      const value = isState(signal) ? state.get(place(signal, signal.id, layer)) : undefined;
+      return value && isState(signal) && signal.state.kind === 'position' ? grown(value, length) : value;
+    };
     const set = stage(
       { ...on, layers },
       cpu.ops,
-      { ...options, signals: (s, layer, ops) => options.signals?.(s, layer, ops) ?? kept(s, layer.at.layer) },
+      { ...options, signals: (s, layer, ops) => options.signals?.(s, layer, ops) ?? kept(s, layer.at) },
       layers.map((l) => ({ rows: 1, budgets: new Array<number>(l.at.queryHeads).fill(budget) })),
     );
     return layers.flatMap((layer, l) => {

@@ -31,6 +31,8 @@ interface Decoding {
   readonly equation: readonly boolean[];
   /** Which share of each head's slots leaves before a step; 0: none. */
   readonly leaves: readonly number[];
+  /** Tokens that views do not act on, before each step: of a prompt, which is not counted as steps, or generated. */
+  readonly others: readonly { readonly tokens: number; readonly generated: boolean }[];
   /** Tokens generated at the first step. */
   readonly first: number;
   readonly seed: number;
@@ -48,6 +50,9 @@ const decodings = ({ slots = 300, steps = 12 }: ViewLoopOptions): fc.Arbitrary<D
       { minLength: 1, maxLength: steps },
     ),
     leaves: fc.array(fc.oneof(fc.constant(0), fc.constant(0), fc.double({ min: 0.05, max: 0.95, noNaN: true })), {
+      maxLength: steps,
+    }),
+    others: fc.array(fc.record({ tokens: fc.constantFrom(0, 0, 0, 0, 0, 1, 2, 9), generated: fc.boolean() }), {
       maxLength: steps,
     }),
     first: fc.oneof(fc.constant(1), fc.integer({ min: 1, max: 20 })),
@@ -168,6 +173,8 @@ class Run {
 
 /** A step, and the slots of each KV head that its layer keeps before it, unless none leaves. */
 interface TextStep extends LoopStep {
+  /** Whether the equation runs, whatever the loops say. */
+  readonly equation: boolean;
   readonly kept: readonly (readonly number[])[] | undefined;
 }
 
@@ -176,11 +183,15 @@ interface TextStep extends LoopStep {
  * queries are often like earlier ones.
  */
 function* stepsOf(spec: Decoding, budget: number): Generator<TextStep> {
-  const { layers, kvHeads: G, group, fours, slots, equation, leaves, first, seed } = spec,
+  const { layers, kvHeads: G, group, fours, slots, equation, leaves, others, first, seed } = spec,
     H = G * group,
     d = 4 * fours,
     next = random(seed),
-    all = slots + equation.length - 1;
+    fed = equation.map((_, i) => sumOf(others.slice(0, i + 1).map(({ tokens }) => tokens))),
+    skipped = equation.map((_, i) =>
+      sumOf(others.slice(0, i + 1).map(({ tokens, generated }) => (generated ? tokens : 0))),
+    ),
+    all = slots + equation.length - 1 + fed[equation.length - 1];
   const vector = (numbers: number): Float32Array =>
     Float32Array.from({ length: numbers }, () => Math.floor(17 * next() - 8) / 8);
   const keys = Array.from({ length: layers * G }, () => {
@@ -196,7 +207,10 @@ function* stepsOf(spec: Decoding, budget: number): Generator<TextStep> {
       const rows = Array.from(range(layer * G, G)),
         share = leaves[i] ?? 0,
         kept = rows.map((row) => [...held[row].keys()].filter(() => share === 0 || next() >= share));
-      for (const [g, row] of rows.entries()) held[row] = [...kept[g].map((slot) => held[row][slot]), slots - 1 + i];
+      const length = slots + i + fed[i],
+        joined = i === 0 ? slots - 1 : slots - 1 + i + fed[i - 1];
+      for (const [g, row] of rows.entries())
+        held[row] = [...kept[g].map((slot) => held[row][slot]), ...range(joined, length - joined)];
       const n = Math.max(...rows.map((row) => held[row].length)),
         query = topics[layer][Math.floor(2.2 * next())].slice();
       for (let c = 0; c < query.length; c++) if (next() < 0.15) query[c] = Math.floor(17 * next() - 8) / 8;
@@ -206,13 +220,14 @@ function* stepsOf(spec: Decoding, budget: number): Generator<TextStep> {
         for (const [slot, position] of held[row].entries())
           own.set(keys[row].subarray(position * d, (position + 1) * d), (g * n + slot) * d);
       yield {
+        equation: equation[i],
         kept: share > 0 ? kept : undefined,
         keys: own,
         positions: rows.map((row) => Uint32Array.from(held[row])),
         queries: asked[layer],
         at: {
-          ...{ layer, layers, queryHeads: H, kvHeads: G, headDim: d, step: first + i, promptLength: slots - 1 },
-          ...{ length: slots + i, slots: n, budget, selectRows: H },
+          ...{ layer, layers, queryHeads: H, kvHeads: G, headDim: d, step: first + i + skipped[i] },
+          ...{ promptLength: slots - 1, length, slots: n, budget, selectRows: H },
           aligned: rows.every((row) => String(held[row]) === String(held[rows[0]])),
         },
       };
@@ -251,7 +266,8 @@ function decode(policy: Piece<any, any>, spec: Decoding, judge: (of: Judged) => 
     const { at } = step;
     if (step.kept) for (const run of [wanted, made]) run.keep(at.layer, step.kept);
     if (!choice.acts(at)) continue;
-    const rests = spec.equation[at.step - spec.first] || choice.loops.some((loop) => loop.rests?.(at));
+    const first = (state: State): number => made.state(state, at).data[0],
+      rests = step.equation || choice.loops.some((loop) => loop.rests?.(at, first));
     const natural = (run: Run): readonly (readonly number[])[] =>
       rests ? run.equation(step) : run.loops(choice, step, inOrder).lists;
     const want = shuffled ? natural(wanted) : wanted.equation(step);

@@ -99,7 +99,8 @@ describe.each(inTurn(kinds, 2))('%s', (name, path) => {
         fc.constantFrom(undefined, 'q8', 'f16'),
         fc.infiniteStream(whole(0, 400)),
         fc.array(fc.option(whole(1, 40), { nil: undefined }), { minLength: 5, maxLength: 5 }), // what each token evicts to
-        async (text, length, threads, cache, ids, evicts) => {
+        fc.array(fc.option(whole(1, 20), { nil: undefined, freq: 4 }), { minLength: 5, maxLength: 5 }), // prompts before them
+        async (text, length, threads, cache, ids, evicts, prompts) => {
           const model = await models[threads],
             policy = parsePolicy(text),
             next = (): number => ids.next().value! % model.config.vocab,
@@ -124,8 +125,12 @@ describe.each(inTurn(kinds, 2))('%s', (name, path) => {
                 await sequence.evict('knorm | adaKV | topK', slots);
                 sequence.decodeUnder(each);
               }
-            const at = caches.slots.layerContext(caches.layers.length - 1, looped.active);
-            acts ||= chooses.acts({ ...at, slots: at.slots + 1 });
+            const more = Array.from({ length: prompts[i] ?? 0 }, next);
+            if (more.length > 0)
+              for (const { each, sequence } of sequences) await sequence.prefill(more, { policy: each });
+            acts ||= Array.from({ length: caches.slots.layers }, (_, l) =>
+              caches.slots.layerContext(l, looped.active),
+            ).some((at) => chooses.acts({ ...at, slots: at.slots + 1 }));
             if (i === 3) {
               // a copy goes on from the same state, and makes its indexes again
               const copy = looped.fork();

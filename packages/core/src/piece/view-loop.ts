@@ -35,8 +35,11 @@ export interface ViewLoop {
   readonly unit?: number;
   /** Returns how many numbers of keys and of its index a row reads that chooses. @defaultValue none */
   readonly reads?: (at: LayerContext) => number;
-  /** Returns whether its equation must run at this step. @defaultValue never */
-  readonly rests?: (at: LayerContext) => boolean;
+  /**
+   * Returns whether its equation must run at this step; `first` gives the first number of a state of the layer.
+   * @defaultValue never
+   */
+  readonly rests?: (at: LayerContext, first: (state: State) => number) => boolean;
 }
 
 /** A state of a loop. */

@@ -1,7 +1,7 @@
 // @ts-nocheck: AssemblyScript, not TypeScript
 // CIS inside a view. Rebuild: `node packages/cpu/scripts/build-kernel.mjs`.
-// Own words: those of `optionOf`; then address and stride of cis.queries, cis.owners, cis.retrievals, cis.ago and of each
-// field of cis.sets.
+// Own words: those of `optionOf`; then address and stride of cis.queries, cis.owners, cis.retrievals, cis.ago, cis.last and
+// of each field of cis.sets.
 
 import { all, border } from "../../../cpu/kernel/largest";
 import { activeOf, addRead, bySlot, channelsOf, countOf, keysOf, kvHeadOf, lengthOf, listOf, positionOf, queryOf, scoresOf, slotsBelow, slotsOf, stepOf, strideOf, word } from "../../../cpu/kernel/view";
@@ -34,11 +34,18 @@ function retrievalsOf(own: usize, h: usize): usize { return stateOf(own, 2, h); 
 function agoOf(own: usize, h: usize): usize { return stateOf(own, 3, h); }
 // @ts-ignore: decorator
 @inline
-function fieldOf(own: usize, field: usize, h: usize): usize { return stateOf(own, 4 + field, h); }
+function lastOf(own: usize, h: usize): usize { return stateOf(own, 4, h); }
+// @ts-ignore: decorator
+@inline
+function fieldOf(own: usize, field: usize, h: usize): usize { return stateOf(own, 5 + field, h); }
 /** The step of the block. */
 // @ts-ignore: decorator
 @inline
 function nowOf(view: usize, own: usize): usize { return stepOf(view) % word(own, BLOCK); }
+/** Whether a block begins: at its first step, and after tokens that were not seen. */
+// @ts-ignore: decorator
+@inline
+function begins(view: usize, own: usize, h: usize): bool { return nowOf(view, own) == 0 || load<f32>(lastOf(own, h)) + 1 != <f32>lengthOf(view); }
 
 /** What is compared of the newest token, f32 `[d]`. */
 // @ts-ignore: decorator
@@ -72,8 +79,9 @@ function dot(x: usize, y: usize, d: usize): f64 {
 export function before(view: usize, own: usize, h: usize, scratch: usize): void {
   const d = channelsOf(view), now = nowOf(view, own), newest = newestOf(view, own, h, scratch), past = queriesOf(own, h), owners = ownersOf(own, h), any = word(own, ANY) != 0;
   const threshold = load<f64>(own + 4 * THRESHOLD, 0, 4), own2 = dot(newest, newest, d);
+  if (begins(view, own, h)) memory.fill(owners, 0, 4 * word(own, BLOCK));
   let found: usize = 0;
-  for (let j = now; j > 0 && found == 0; j--) {
+  for (let j = now; j > 0 && found == 0 && load<f32>(owners + 4 * (j - 1)) > 0; j--) {
     const query = past + 4 * (j - 1) * d, owner = <usize>load<f32>(owners + 4 * (j - 1));
     if ((any || owner == j) && dot(newest, query, d) > threshold * Math.sqrt(own2 * dot(query, query, d))) found = owner;
   }
@@ -87,13 +95,14 @@ export function before(view: usize, own: usize, h: usize, scratch: usize): void 
 export function finish(view: usize, own: usize, h: usize, scratch: usize): void {
   if (load<u32>(activeOf(view, h))) remember(view, own, h, scratch);
   else reuse(view, own, h, scratch);
+  store<f32>(lastOf(own, h), <f32>lengthOf(view));
 }
 
 /** Writes the codes of what a row has chosen into the field of this step. */
 function remember(view: usize, own: usize, h: usize, scratch: usize): void {
   const now = nowOf(view, own), g = kvHeadOf(view, h), n = slotsOf(view, g), scores = scoresOf(view, h), sinks = slotsBelow(view, g, word(own, SINKS)), end = n - min<usize>(n, word(own, LOCAL));
   store<f32>(retrievalsOf(own, h), load<f32>(retrievalsOf(own, h)) + 1);
-  if (now == 0)
+  if (begins(view, own, h))
     for (let f: usize = 0; f * PER_FIELD < word(own, BLOCK); f++) memory.fill(fieldOf(own, f, h), 0, 4 * lengthOf(view));
   let from = listOf(view, h), to = from + 4 * <usize>load<u32>(countOf(view, h));
   while (from < to && <usize>load<u32>(from) < sinks) from += 4;

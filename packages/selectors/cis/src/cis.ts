@@ -28,6 +28,8 @@ const ago = state('cis.ago', { kind: 'sequence', rows: 'query' });
 /** 1 + the step that retrieved the set of each step of a block, f32 `[H, block]`. */
 const ownersOf = (block: number): State =>
   state(`cis.owners(${block})`, { kind: 'sequence', rows: 'query', width: block });
+/** Tokens there were at the block's last step, f32 `[H, 1]`: one fewer than now, unless others came between. */
+const lastOf = (block: number): State => state(`cis.last(${block})`, { kind: 'sequence', rows: 'query' });
 /** Retrieved sets of a block by position, as codes. */
 const fieldsOf = (block: number): readonly State<`cis.sets.${number}`>[] =>
   Array.from({ length: Math.ceil(block / PER_FIELD) }, (_, f) =>
@@ -39,7 +41,8 @@ const fieldsOf = (block: number): readonly State<`cis.sets.${number}`>[] =>
  * dilated; otherwise it retrieves.
  *
  * @remarks PrHS, section IV-A, eq. 12 and 13, per query head. Compares queries after RoPE, or before it (eq. 1 and 12
- * have no rotation), or, as in table VII, keys after RoPE or hidden states. The most recent query above τ counts. One that reused a set
+ * have no rotation), or, as in table VII, keys after RoPE or hidden states. A block is of steps in a row: tokens that
+ * this piece did not see, such as a prompt's, end it. The most recent query above τ counts. One that reused a set
  * itself passes that set on, dilated once, so that sets do not grow along a chain; `among` 'retrievers' leaves such
  * queries out. Of the middle of a reused set (neither sinks nor local window) the m strongest, ⌊k / 3⌋ by default,
  * bring their ±r neighbours (figure 8). Rows that reuse run neither scorer nor selector: `queryKeyProducts` reads no key for them.
@@ -73,6 +76,7 @@ export const cis = wrapSelect(
       ...(compare === 'unrotated' ? [rope as AnySignal] : []),
       as('past', pastOf(block)),
       as('owners', ownersOf(block)),
+      as('last', lastOf(block)),
       retrievals,
       ago,
       ...fieldsOf(block),
@@ -94,14 +98,16 @@ export const cis = wrapSelect(
             ],
             states: [
               { state: pastOf(block), columns: ({ headDim }) => block * headDim },
-              ...[ownersOf(block), retrievals, ago, ...fieldsOf(block)].map((state) => ({ state })),
+              ...[ownersOf(block), retrievals, ago, lastOf(block), ...fieldsOf(block)].map((state) => ({ state })),
             ],
             reads: ({ headDim }) => (compare === 'keys' ? headDim : 0),
           },
   },
   (ctx, { block, threshold, compare, among, dilation, strongest, sinks, local }) => {
-    const { ops, at, positions: p, newest, past, owners, inner } = ctx;
+    const { ops, at, positions: p, newest, past, last, inner } = ctx;
     const now = at.step % block;
+    const same = ops.mul(ops.zip('equal', last, at.length - 1), Number(now > 0)); // [H, 1]: the block goes on
+    const owners = ops.mul(ctx.owners, same);
     const query = // [H, 1, d]
       compare === 'keys'
         ? keyOf(ops, newest, p, at.queryHeads)
@@ -120,7 +126,7 @@ export const cis = wrapSelect(
     const most = strongest ?? ops.map('floor', ops.div(ops.sum(middle), 3));
     const strong = ops.mul(middle, ops.less(ops.rank(ops.where(middle, scores, LOWEST), 'row'), most));
     const fields = fieldsOf(block);
-    const held = fields.map((f) => (now === 0 ? ops.mul(ctx[f.as], 0) : ctx[f.as])); // [H, N]
+    const held = fields.map((f) => ops.mul(ctx[f.as], same)); // [H, N]
     const codes = held
       .map((field, f) => ops.kernel(decode, { field: ops.take(field, p), found }, { first: f * PER_FIELD }))
       .reduce((a, b) => ops.add(a, b)); // [H, n]
@@ -138,6 +144,7 @@ export const cis = wrapSelect(
       state: {
         past: ops.kernel(remember, { query, past }, { now, steps: block }),
         owners: ops.where(one, ops.where(active, now + 1, found), owners),
+        last: ops.fill(last, at.length),
         'cis.retrievals': ops.add(ctx['cis.retrievals'], active),
         'cis.ago': ops.where(active, 0, ops.sub(now + 1, found)),
         ...Object.fromEntries(fields.map((s, f) => [s.as, f === mine ? ops.add(held[f], written) : held[f]])),

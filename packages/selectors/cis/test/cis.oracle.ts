@@ -30,7 +30,8 @@ interface Entry {
 
 /**
  * Section IV-A for one head, step by step: `queries[i]` is asked at step `first + i` over the first `sizes[i]` of
- * `keys`. What each query sees, ascending, and how many retrieved.
+ * `keys`; where these are not one more than before, a block begins. What each query sees, ascending, and how many
+ * retrieved.
  */
 export function cisOracle(
   queries: readonly (readonly number[])[],
@@ -46,7 +47,7 @@ export function cisOracle(
   let entries: Entry[] = [],
     retrieved = 0;
   const seen = queries.map((raw, i) => {
-    if ((first + i) % block === 0) entries = [];
+    if ((first + i) % block === 0 || sizes[i] !== sizes[i - 1] + 1) entries = [];
     const n = sizes[i],
       query = vector(raw),
       compared = {

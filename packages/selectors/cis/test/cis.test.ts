@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { compose, mandatory, view } from '@kv/core';
 import { apply, cpu, readCpu } from '@kv/cpu';
 import { compile, emptyDraft, isState, runSteps } from '@kv/core/engine';
+import { sumOf } from '@kv/core/shared';
 import type { Piece, Tensor, ViewHook } from '@kv/core';
 import { each, kernelLaws, scorerLaws, sharingLaws, viewLoopLaws } from '@kv/laws';
 import { topK } from '@kv/selectors-top-k';
@@ -218,13 +219,16 @@ const cases = fc.record({
   first: fc.nat(9),
   steps: fc.integer({ min: 1, max: 16 }),
   size: fc.integer({ min: 4, max: 24 }),
+  gaps: fc.array(fc.constantFrom(0, 0, 0, 1, 5), { minLength: 16, maxLength: 16 }), // tokens of others before a step
   seed: fc.integer({ min: 1, max: 9999 }),
 });
 test('agrees with the float64 oracle over blocks of decoding steps', () => {
   fc.assert(
-    fc.property(cases, ({ middle, first, steps, size, seed, ...options }) => {
+    fc.property(cases, ({ middle, first, steps, size, gaps, seed, ...options }) => {
       const settings: Settings = { ...options, budget: options.sinks + options.local + middle };
-      const keys = Array.from({ length: size + steps }, (_, i) =>
+      const sizes = Array.from({ length: steps }, (_, i) => size + 1 + i + sumOf(gaps.slice(0, i))),
+        budget = settings.budget;
+      const keys = Array.from({ length: sizes[steps - 1] }, (_, i) =>
         Array.from({ length: D }, (_c, c) => noise(seed)(i * D + c)),
       );
       // queries wander, so that some are alike
@@ -235,8 +239,6 @@ test('agrees with the float64 oracle over blocks of decoding steps', () => {
           ),
         ),
       );
-      const sizes = Array.from({ length: steps }, (_, i) => size + 1 + i),
-        budget = settings.budget;
       const policy = compose(
         queryKeyProducts(),
         mandatory({ sinks: settings.sinks, recent: settings.local }),
@@ -297,6 +299,23 @@ test('a query that passes a reused set on passes on what was retrieved, dilated 
     retrieved: [1, 1],
   });
   expect(run('retrievers').retrieved).toEqual([2, 2]);
+});
+test('a prompt ends a block: the queries after it see what it holds', () => {
+  const keys = Array.from({ length: 45 }, (_, i) => [i === 30 ? 9 : noise(7)(i), 0, 0]),
+    query = [
+      [1, 0, 0],
+      [1, 0, 0],
+    ];
+  const { seen, retrieved } = decode(
+    [query, query, query, query],
+    keys,
+    [20, 21, 42, 43],
+    1,
+    compose(queryKeyProducts(), mandatory({ sinks: 1, recent: 1 }), topK(), cis({ threshold: -1, sinks: 1, local: 1 })),
+    4,
+  );
+  expect(retrieved).toEqual([2, 2]);
+  expect(seen.map(([slots]) => slots.includes(30))).toEqual([false, false, true, true]);
 });
 test('a query that reuses reads no key: the retrieval ratio is at least 1 / s, and with one query repeated it is 1 / s', () => {
   const keys = Array.from({ length: 40 }, (_, i) => [noise(1)(3 * i), noise(1)(3 * i + 1), noise(1)(3 * i + 2)]),

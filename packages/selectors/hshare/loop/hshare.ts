@@ -1,7 +1,7 @@
 // @ts-nocheck: AssemblyScript, not TypeScript
 // HShare inside a view, once overlap is measured. Rebuild: `node packages/cpu/scripts/build-kernel.mjs`.
 // Own words: tokens that share one retrieval, whether layers share, sinks, local; then address and stride of
-// hshare.sets, .has, .uses, .retrievals and, where layers share, .layers.uses and .layers.sets.
+// hshare.sets, .last, .uses, .retrievals and, where layers share, .layers.uses and .layers.sets.
 
 import { all } from "../../../cpu/kernel/largest";
 import { activeOf, budgetOf, bySlot, countOf, headsOf, kvHeadOf, layerOf, layersOf, lengthOf, listOf, positionOf, slotsBelow, slotsOf, word } from "../../../cpu/kernel/view";
@@ -17,7 +17,7 @@ function stateOf(own: usize, i: usize, h: usize): usize { return word(own, STATE
 function setOf(own: usize, h: usize): usize { return stateOf(own, 0, h); }
 // @ts-ignore: decorator
 @inline
-function hasOf(own: usize, h: usize): usize { return stateOf(own, 1, h); }
+function lastOf(own: usize, h: usize): usize { return stateOf(own, 1, h); }
 // @ts-ignore: decorator
 @inline
 function usesOf(own: usize, h: usize): usize { return stateOf(own, 2, h); }
@@ -25,20 +25,16 @@ function usesOf(own: usize, h: usize): usize { return stateOf(own, 2, h); }
 @inline
 function retrievalsOf(own: usize, h: usize): usize { return stateOf(own, 3, h); }
 
-/** Whether sets are chosen again at this token. */
+/** Whether sets are chosen again at this token, as they are after tokens that were not seen; every row says the same. */
 // @ts-ignore: decorator
 @inline
-function renews(view: usize, own: usize): bool { return lengthOf(view) % word(own, QUERY) == 0; }
-/** Whether a row takes a set now, its own or another's. */
-// @ts-ignore: decorator
-@inline
-function isDue(view: usize, own: usize, h: usize): bool { return renews(view, own) || load<f32>(hasOf(own, h)) < 1; }
+function renews(view: usize, own: usize, h: usize): bool { return lengthOf(view) % word(own, QUERY) == 0 || load<f32>(lastOf(own, h)) + 1 != <f32>lengthOf(view); }
 /** Index of the layer whose sets this one takes minus its own. */
 // @ts-ignore: decorator
 @inline
-function offsetOf(view: usize, own: usize): f32 {
+function offsetOf(view: usize, own: usize, h: usize): f32 {
   const layer = layerOf(view);
-  return word(own, LAYERS) != 0 && layer > 0 && renews(view, own) ? load<f32>(stateOf(own, 4, 0) + 4 * layer) : 0;
+  return word(own, LAYERS) != 0 && layer > 0 && renews(view, own, h) ? load<f32>(stateOf(own, 4, 0) + 4 * layer) : 0;
 }
 /** The entries of a layer's and head's list: 1 + position, ascending, then 0. */
 // @ts-ignore: decorator
@@ -48,22 +44,22 @@ function entriesOf(view: usize, own: usize, layer: usize, h: usize): usize {
 }
 
 export function before(view: usize, own: usize, h: usize, scratch: usize): void {
-  store<u32>(activeOf(view, h), u32(isDue(view, own, h) && load<f32>(usesOf(own, h)) == 0 && offsetOf(view, own) == 0));
+  store<u32>(activeOf(view, h), u32(renews(view, own, h) && load<f32>(usesOf(own, h)) == 0 && offsetOf(view, own, h) == 0));
 }
 
 export function after(view: usize, own: usize, h: usize, scratch: usize): void {
-  if (isDue(view, own, h)) {
-    take(view, own, h);
-    store<f32>(hasOf(own, h), max<f32>(load<f32>(hasOf(own, h)), 1));
-  }
+  const due = renews(view, own, h);
+  if (due) take(view, own, h);
   if (load<u32>(activeOf(view, h))) store<f32>(retrievalsOf(own, h), load<f32>(retrievalsOf(own, h)) + 1);
   else show(view, own, h, scratch);
-  if (word(own, LAYERS) && renews(view, own) && layerOf(view) + 1 < layersOf(view)) publish(view, own, h);
+  // while every token makes lists longer, old ones do not fit
+  if (word(own, LAYERS) && (due || lengthOf(view) <= budgetOf(view)) && layerOf(view) + 1 < layersOf(view)) publish(view, own, h);
+  store<f32>(lastOf(own, h), <f32>lengthOf(view));
 }
 
 /** Replaces a row's set: by what another layer, or by what its leader has chosen now, or before. */
 function take(view: usize, own: usize, h: usize): void {
-  const length = lengthOf(view), set = setOf(own, h), offset = offsetOf(view, own);
+  const length = lengthOf(view), set = setOf(own, h), offset = offsetOf(view, own, h);
   if (offset < 0) {
     memory.fill(set, 0, 4 * length);
     let entry = entriesOf(view, own, <usize>max<f32>(0, <f32>layerOf(view) + offset), h);

@@ -1,27 +1,29 @@
 import { kernel } from '@kv/core';
 
 /**
- * Sets that the layers retrieved, `[1, L H B]`, with this layer's written: 1 + position, ascending, then 0.
+ * Sets that the layers retrieved, `[1, L H B]`, where `wanted[0]` is not 0 with this layer's written: 1 + position,
+ * ascending, then 0.
  *
  * @remarks `list` u32 `[H, N]`, with `count[h]` entries in row h; `width` = B, the most entries of a head.
  */
 export const listKernel = kernel({
   id: 'hshare-listed',
-  inputs: { list: 'u32', count: 'f32', before: 'f32' },
+  inputs: { list: 'u32', count: 'f32', before: 'f32', wanted: 'f32' },
   params: { layer: 'u32', width: 'u32' },
   output: { shape: ({ before }) => before },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let H = list_shape.x; let k = index % params.width; let h = index / params.width % H;
   output[index] = before[index];
-  if (index / (params.width * H) == params.layer) {
+  if (wanted[0] != 0.0 && index / (params.width * H) == params.layer) {
     output[index] = 0.0;
     if (f32(k) < count[h]) { output[index] = f32(list[h * list_shape.y + k]) + 1.0; }
   }
 }`,
-  ref({ list, count, before }, { layer, width }, out) {
+  ref({ list, count, before, wanted }, { layer, width }, out) {
     const [H = 0, n = 0] = list.shape;
     out.set(before.data);
+    if (wanted.data[0] === 0) return;
     for (let h = 0; h < H; h++)
       for (let k = 0; k < width; k++) {
         const index = (layer * H + h) * width + k;
@@ -31,21 +33,21 @@ fn run(index: u32) {
 });
 
 /**
- * `before` `[1, L L]` plus, for this layer i and every j < i, the number of positions that their sets share, over all
- * heads.
+ * `before` `[1, L L]` plus, where `wanted[0]` is not 0, for this layer i and every j < i, the number of positions that
+ * their sets share, over all heads.
  *
  * @remarks `sets` f32 `[H, N]` of 1 and 0, this layer's; `lists` `[1, L H B]` as `listKernel` gives them.
  */
 export const layerOverlaps = kernel({
   id: 'hshare-layer-overlaps',
-  inputs: { sets: 'f32', lists: 'f32', before: 'f32' },
+  inputs: { sets: 'f32', lists: 'f32', before: 'f32', wanted: 'f32' },
   params: { layer: 'u32', layers: 'u32', width: 'u32' },
   output: { shape: ({ before }) => before },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let H = sets_shape.x; let n = sets_shape.y; let i = index / params.layers; let j = index % params.layers;
   var sum = before[index];
-  if (i == params.layer && j < i) {
+  if (wanted[0] != 0.0 && i == params.layer && j < i) {
     for (var h = 0u; h < H; h++) { for (var k = 0u; k < params.width; k++) {
       let entry = u32(lists[(j * H + h) * params.width + k]);
       if (entry == 0u || entry > n) { break; }
@@ -54,9 +56,10 @@ fn run(index: u32) {
   }
   output[index] = sum;
 }`,
-  ref({ sets, lists, before }, { layer, layers, width }, out) {
+  ref({ sets, lists, before, wanted }, { layer, layers, width }, out) {
     const [H = 0, n = 0] = sets.shape;
     out.set(before.data);
+    if (wanted.data[0] === 0) return;
     for (let j = 0; j < Math.min(layer, layers); j++)
       for (let h = 0; h < H; h++)
         for (let k = 0; k < width; k++) {

@@ -33,7 +33,8 @@ function table(common: readonly (readonly number[])[], share: number): number[] 
 
 /**
  * What each head of each layer sees at each step, and how often heads retrieved, by lists and sets;
- * `scores[step][layer][head][position]`, `sizes[step]` slots, the first step being generated token 1.
+ * `scores[step][layer][head][position]`, `sizes[step]` slots; where these are not one more than before, sets are chosen
+ * again.
  */
 export function hshareOracle(
   scores: readonly (readonly (readonly (readonly number[])[])[])[],
@@ -63,7 +64,7 @@ export function hshareOracle(
     };
     const layerUses = measuring ? range(L) : table(inLayers, layers);
     for (const l of range(L)) {
-      if (!(measuring || n % query === 0 || stored[l].includes(undefined))) continue; // shared with the token before
+      if (!(measuring || n % query === 0 || n !== sizes[i - 1] + 1)) continue; // shared with the token before
       if (layerUses[l] !== l) {
         stored[l] = [...stored[layerUses[l]]];
         continue;

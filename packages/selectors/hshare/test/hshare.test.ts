@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { compose, mandatory, scorer, view } from '@kv/core';
 import { cpu, readCpu } from '@kv/cpu';
 import { compile, isState } from '@kv/core/engine';
+import { sumOf } from '@kv/core/shared';
 import type { Piece, Signal, Tensor, ViewHook } from '@kv/core';
 import { each, kernelLaws, sharingLaws, viewLoopLaws } from '@kv/laws';
 import { queryKeyProducts } from '@kv/selectors-cis';
@@ -31,6 +32,8 @@ describe.each([
   const policy = view(compose(inner, sharedSets({ sinks: 2, local: 4, ...options })), { budget: 30 });
   each(viewLoopLaws(policy, { runs: 5, slots: 60 }), test);
 });
+/** 1 or 0. */
+const flag = (seed: number) => ({ data: Float32Array.of(seed % 2), shape: [1, 1] });
 const square = ({ rows, seed }: { readonly rows: number; readonly seed: number }) => ({
   data: Float32Array.from({ length: rows * rows }, (_, i) => (i * 7 + seed) % 5),
   shape: [rows, rows],
@@ -45,6 +48,7 @@ describe('overlaps', () => {
             shape: [rows, slots],
           },
           before: square({ rows, seed }),
+          wanted: flag(seed),
         },
       }),
     }),
@@ -52,7 +56,19 @@ describe('overlaps', () => {
   );
 });
 describe('leaders', () => {
-  each(kernelLaws(leaders, { make: (size) => ({ inputs: { overlap: square(size) }, params: { share: 2 } }) }), test);
+  each(
+    kernelLaws(leaders, {
+      make: (size) => ({
+        inputs: {
+          overlap: square(size),
+          before: { data: Float32Array.from({ length: size.rows }, (_, h) => -h), shape: [size.rows, 1] },
+          wanted: flag(size.seed),
+        },
+        params: { share: 2 },
+      }),
+    }),
+    test,
+  );
 });
 describe('rows', () => {
   each(
@@ -95,6 +111,7 @@ describe('listed', () => {
             shape: [size.rows, 1],
           },
           before: lists(size),
+          wanted: flag(size.seed),
         },
         params: { layer: 1, width: 3 },
       }),
@@ -106,7 +123,12 @@ describe('layerOverlaps', () => {
   each(
     kernelLaws(layerOverlaps, {
       make: (size) => ({
-        inputs: { sets: marks(size), lists: lists(size), before: { data: Float32Array.of(0, 1, 2, 3), shape: [1, 4] } },
+        inputs: {
+          sets: marks(size),
+          lists: lists(size),
+          before: { data: Float32Array.of(0, 1, 2, 3), shape: [1, 4] },
+          wanted: flag(size.seed),
+        },
         params: { layer: 1, layers: 2, width: 3 },
       }),
     }),
@@ -148,6 +170,8 @@ const cases = fc.record({
   middle: fc.nat(5),
   size: fc.integer({ min: 3, max: 15 }),
   steps: fc.integer({ min: 1, max: 9 }),
+  gaps: fc.array(fc.constantFrom(0, 0, 0, 1, 4), { minLength: 9, maxLength: 9 }), // tokens of others before a step
+  first: fc.integer({ min: 1, max: 20 }), // tokens generated at the first step
   seed: fc.integer({ min: 1, max: 9999 }),
 });
 interface Decoded {
@@ -156,11 +180,12 @@ interface Decoded {
   readonly sizes: readonly number[];
   readonly scores: readonly (readonly (readonly (readonly number[])[])[])[];
   readonly budget: number;
+  readonly first?: number;
 }
 /**
  * Decodes with the policy in a view, layer after layer: what each step sees, `[step][layer][head]`, and all retrievals.
  */
-function decode(inner: Piece<'start', 'kept'>, { L, H, sizes, scores, budget }: Decoded) {
+function decode(inner: Piece<'start', 'kept'>, { L, H, sizes, scores, budget, first = 1 }: Decoded) {
   const hook = compile(view(inner, { budget })).hooks('view')[0] as ViewHook,
     states = new Map<string, Tensor>(),
     { ops } = cpu;
@@ -172,7 +197,7 @@ function decode(inner: Piece<'start', 'kept'>, { L, H, sizes, scores, budget }: 
         queryHeads: H,
         kvHeads: 1,
         headDim: 1,
-        step: 1 + i,
+        step: first + i,
         promptLength: sizes[0] - 1,
         length: n,
         slots: n,
@@ -248,11 +273,11 @@ const whole = (options: { readonly sinks: number; readonly local: number }): Pie
 
 test('agrees with the oracle over generated tokens: what every head of every layer sees, and what it retrieved', () => {
   fc.assert(
-    fc.property(cases, ({ L, H, middle, size, steps, seed, ...options }) => {
+    fc.property(cases, ({ L, H, middle, size, steps, gaps, first, seed, ...options }) => {
       const budget = options.sinks + options.local + middle,
-        sizes = Array.from({ length: steps }, (_, i) => size + 1 + i),
+        sizes = Array.from({ length: steps }, (_, i) => size + 1 + i + sumOf(gaps.slice(0, i))),
         scores = wandering({ L, H, sizes, seed });
-      expect(decode(compose(whole(options), sharedSets(options)), { L, H, sizes, scores, budget })).toEqual(
+      expect(decode(compose(whole(options), sharedSets(options)), { L, H, sizes, scores, budget, first })).toEqual(
         hshareOracle(scores, sizes, { ...options, budget }),
       );
     }),
@@ -313,10 +338,15 @@ test('greedy sharing by hand: 3 uses 1, then 2 uses 0; a chain ends at its last 
       readCpu(
         cpu.ops.kernel(
           leaders,
-          { overlap: cpu.ops.from({ data: Float32Array.from(rows.flat()), shape: [rows.length, rows.length] }) },
+          {
+            overlap: cpu.ops.from({ data: Float32Array.from(rows.flat()), shape: [rows.length, rows.length] }),
+            before: cpu.ops.from({ data: new Float32Array(rows.length), shape: [rows.length, 1] }),
+            wanted: cpu.ops.from({ data: [1], shape: [1, 1] }),
+          },
           { share },
         ),
       ).data,
+      (offset, h) => h + offset,
     );
   const overlap = [
     [0, 0, 0, 0],
