@@ -160,6 +160,23 @@ test.each([
   model.destroy();
 });
 
+test.each(['psaw(phi=0.5)', 'psaw(phi=0.2,sinks=2)', 'cpe(budget=60,phi=0.4,threshold=2)'])(
+  'in layers with sliding windows a token reads under %s what a run counts',
+  async (text) => {
+    const model = await loadModel(fixture('gemma2')),
+      { layers, queryHeads, vocab, attention, maxPositions } = model.config,
+      long = Array.from({ length: Math.min(200, maxPositions - 4) }, (_, i) => (i * 37) % vocab),
+      policy = parsePolicy(text),
+      { views } = await predict(compile(policy), model.config, long.length, '100%', model.cacheForm),
+      { counts } = (await generate(model, { ids: long, policy, maxNewTokens: 2 })).report;
+    expect(attention.windows.some((window) => window < long.length / 2)).toBe(true);
+    if (text.startsWith('psaw')) expect(counts.shownSlots).toBe(views!.slots);
+    // what a bound hides may have been chosen, and a head always sees its own slot
+    else expect(Math.abs(counts.shownSlots! - views!.slots)).toBeLessThan(views!.slots / 2 + layers * queryHeads);
+    model.destroy();
+  },
+);
+
 test('without --length a short context is enough, and of levels the shares and the most bytes are told', async () => {
   const args = [
       'explain',

@@ -202,6 +202,7 @@ const columnsOf = (spec: StateSpec, { length, slots, headDim }: LayerContext): n
 function ownWords(caches: HostState, at: LayerContext, { loops, budget }: ViewChoice): readonly (readonly number[])[] {
   const layer = caches.layers[at.layer],
     inView = { ...at, budget, selectRows: at.queryHeads };
+  layer.keepIndexes(loops);
   return loops.map((loop) => {
     const { words = [], states = [], index, window } = loop,
       own = [...words];

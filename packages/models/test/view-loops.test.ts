@@ -157,6 +157,26 @@ describe.each(inTurn(kinds, 2))('%s', (name, path) => {
   });
 });
 
+test('what loops keep about keys is freed once another policy is decoded under', async () => {
+  const model = await loadModel(reference('data/goldens/llama'), { runtime: wasmRuntime(newest, { threads: 1 }) }),
+    sequence = new Sequence(model),
+    bytes: number[] = [];
+  await sequence.prefill(
+    Array.from({ length: 200 }, (_, i) => i % model.config.vocab),
+    { policy: parsePolicy('quest(slots=64)') },
+  );
+  for (let i = 0; i < 5; i++) {
+    sequence.decodeUnder(parsePolicy('quest(slots=64)'));
+    await sequence.step(i);
+    bytes.push(sequence.memory.ledger.entry('index').allocated);
+  }
+  expect(bytes[0]).toBeGreaterThan(0);
+  expect(new Set(bytes).size).toBe(1);
+  sequence.destroy();
+  expect(sequence.memory.ledger.entry('index').allocated).toBe(0);
+  model.destroy();
+});
+
 test('in a batch, tokens under different views get what they get alone, to the bit', async () => {
   const model = await loadModel(reference('data/goldens/llama'), { runtime: wasmRuntime(newest, { threads: 2 }) }),
     policies = [

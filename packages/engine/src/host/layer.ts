@@ -58,6 +58,15 @@ export class LayerMemory {
     return index;
   }
 
+  /** Frees what other loops than these keep about keys: those of a policy that is no longer decoded under. */
+  keepIndexes(loops: readonly object[]): void {
+    for (const [loop, index] of this.#indexes) {
+      if (loops.includes(loop)) continue;
+      index.destroy();
+      this.#indexes.delete(loop);
+    }
+  }
+
   /** Forgets what loops keep about keys, which have changed. */
   clearIndexes(): void {
     for (const index of this.#indexes.values()) index.clear();

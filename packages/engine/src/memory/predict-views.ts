@@ -13,8 +13,8 @@ export interface ViewReads {
 }
 
 /**
- * Predicts what a decoded token reads under the views of a policy, in layers of these contexts, where slots are
- * positions and every row chooses for itself; rows that share what others chose read less. Undefined if no view acts,
+ * Predicts what a decoded token reads under the views of a policy, in layers of these contexts, whose slots are the last
+ * positions and where every row chooses for itself; rows that share what others chose read less. Undefined if no view acts,
  * or if one of them neither hides by position alone nor has loops.
  */
 export function predictViews(policy: CompiledPolicy, layers: readonly LayerContext[]): ViewReads | undefined {
@@ -30,8 +30,13 @@ export function predictViews(policy: CompiledPolicy, layers: readonly LayerConte
         if (!chooses) {
           const { mask, lower, sinks = 0 } = runView(hook, { at, ops, read: () => undefined });
           if (mask) return undefined;
+          // the slots are the last positions, and a token sees its own
           if (lower)
-            shown = Math.min(shown, at.slots - Math.max(0, Math.min(lower(at.length - 1), at.slots - 1) - sinks));
+            shown = Math.min(
+              shown,
+              at.slots -
+                Math.max(0, Math.min(lower(at.length - 1), at.length - 1) - Math.max(sinks, at.length - at.slots)),
+            );
         } else if (chooses.acts(at)) {
           shown = Math.min(shown, chooses.budget);
           for (const { reads } of chooses.loops) numbers += at.queryHeads * (reads?.(at) ?? 0);
