@@ -10,8 +10,8 @@ export interface TensorNames {
   /** Names of the tensors of layer `index`. */
   layer(index: number): LayerNames;
   /**
-   * Whether a tensor may be present and is not read: a constant, a head that repeats the embedding, what reads images or
-   * drafts the tokens after the next.
+   * Whether a tensor may be present and is not read: a constant, a head that repeats the embedding, what reads images and
+   * sound or drafts the tokens after the next.
    */
   harmless(tensor: string): boolean;
 }
@@ -113,7 +113,7 @@ export function huggingFaceNames(of: ArchitectureName, has: Has): TensorNames {
     lfm2 = names === 'lfm2',
     lfm = lfm2 || names === 'lfm3',
     inner = within === undefined ? [] : ['model.language_model', 'language_model.model'],
-    model = inner.find((name) => has(`${name}.embed_tokens.weight`)) ?? 'model';
+    model = inner.find((name) => ['embed_tokens', 'norm'].some((of) => has(`${name}.${of}.weight`))) ?? 'model';
   return {
     embed: `${model}.embed_tokens`,
     norm: lfm ? 'model.embedding_norm' : `${model}.norm`,
@@ -127,12 +127,12 @@ export function huggingFaceNames(of: ArchitectureName, has: Has): TensorNames {
       /^(?:(?:language_model\.)?lm_head\.weight|model\.(?:layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq)$/.test(
         tensor,
       ) ||
-      (within !== undefined && /^(?:model\.)?(?:visual|vision_tower|multi_modal_projector|mtp)\./.test(tensor)) ||
-      // images and sound; keys and values of layers that read those of others
-      (names === 'gemma4' &&
-        /^model\.(?:vision_tower|embed_vision|audio_tower|embed_audio)\.|\.self_attn\.[kv]_(?:proj|norm)\./.test(
+      (within !== undefined &&
+        /^(?:model\.)?(?:visual|vision_(?:tower|embedder)|audio_tower|embed_(?:vision|audio)|multi_modal_projector|mtp)\./.test(
           tensor,
-        )),
+        )) ||
+      // keys and values of layers that read those of others
+      (names === 'gemma4' && /\.self_attn\.[kv]_(?:proj|norm)\./.test(tensor)),
     layer(index) {
       const at = (name: string): string => `${model}.layers.${index}.${name}`;
       return {
@@ -162,7 +162,7 @@ export function huggingFaceNames(of: ArchitectureName, has: Has): TensorNames {
         k: at('self_attn.k_proj'),
         v: at('self_attn.v_proj'),
         qkv: at('self_attn.qkv_proj'),
-        headGate: at('self_attn.g_proj'),
+        headGate: at(has(at('self_attn.gate_proj.weight')) ? 'self_attn.gate_proj' : 'self_attn.g_proj'),
         qNorm: at('self_attn.q_norm'),
         kNorm: at('self_attn.k_norm'),
         sinks: at('self_attn.sinks'),

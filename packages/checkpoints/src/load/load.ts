@@ -24,8 +24,7 @@ import {
   type ByteSource,
 } from '../read/source.ts';
 import { storedOf, type CheckpointSize, type CheckpointTensors } from '../format/tensor-file.ts';
-import { huggingFaceNames } from '../config/names.ts';
-import { checkpointWeights, type Weights } from './weights.ts';
+import { checkpointWeights, withHead, type Weights } from './weights.ts';
 
 /**
  * An open checkpoint. Configuration, tokenizer and headers have been read and checked; `weights` can be read until it
@@ -156,7 +155,7 @@ async function openFolder(folder: string, options: OpenOptions): Promise<Checkpo
     ),
     file = await openSafetensors(listed, folder);
   return keepOpen(file, async () => {
-    const own = withHead(config, file);
+    const own = await withHead(config, file);
     return {
       config: own,
       tokenizer,
@@ -166,16 +165,6 @@ async function openFolder(folder: string, options: OpenOptions): Promise<Checkpo
       hubFiles: async () => folderFiles(listed, own, tokenizer),
     };
   });
-}
-
-/**
- * Returns the configuration of a text model within a larger one, whose fields often say nothing true of the head: it is tied
- * where the file has no head, as transformers takes it.
- */
-function withHead(config: ModelConfig, { tensors }: CheckpointTensors): ModelConfig {
-  const { head, embed } = huggingFaceNames(config.architecture, (name) => tensors.has(name)),
-    within = embed !== 'model.embed_tokens';
-  return within ? { ...config, tied: !tensors.has(`${head}.weight`) } : config;
 }
 
 /**

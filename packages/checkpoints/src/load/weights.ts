@@ -11,7 +11,7 @@ import {
   type StateSpace,
 } from '../config/mixers.ts';
 import { ggufNames, huggingFaceNames, type LayerNames } from '../config/names.ts';
-import type { CheckpointTensors } from '../format/tensor-file.ts';
+import { storedOf, type CheckpointTensors } from '../format/tensor-file.ts';
 import { tensorReader, type LazyRead, type TensorReader } from '../format/tensor-reader.ts';
 import { expertReads, type ExpertWeights } from './expert-weights.ts';
 import { convert, inOne, stacked, take } from './lazy.ts';
@@ -179,7 +179,8 @@ export interface Weights {
 export type CheckpointFormat = 'hugging-face' | 'gguf';
 
 /**
- * Returns the weights of a decoder in a checkpoint; those of one call are read together.
+ * Returns the weights of a decoder in a checkpoint; those of one call are read together. Where `config.tied` is true, a head that
+ * the file has next to the embedding is not read: `openCheckpoint` compares the two.
  * @throws KvError, before anything is read, naming the tensor that is missing, has another shape or type, or would be
  * ignored by this decoder; on reading, for a number that is not finite
  */
@@ -407,7 +408,9 @@ function readWeights(reader: TensorReader, config: ModelConfig, format: Checkpoi
       }),
     };
   });
-  const embed = matrix(`${names.embed}.weight`, vocab, D),
+  const [embedding, ownHead] = [names.embed, names.head].map((name) => `${name}.weight`),
+    // a head that is also the embedding may be stored as the head alone
+    embed = matrix(tied && !has(embedding) && has(ownHead) ? ownHead : embedding, vocab, D),
     norm = gain(names.norm, D);
   const table = P === undefined ? undefined : rows(`${names.perLayer.table}.weight`, vocab, count * P),
     perLayer =
@@ -418,7 +421,7 @@ function readWeights(reader: TensorReader, config: ModelConfig, format: Checkpoi
             norm: gain(names.perLayer.norm, P),
             rows: async () => table,
           });
-  const head = tied ? embed : matrix(`${names.head}.weight`, vocab, D);
+  const head = tied ? embed : matrix(ownHead, vocab, D);
   checkNames(names.harmless, `the tensors of a ${config.architecture} model with ${count} layers`);
   return {
     embed,
@@ -432,6 +435,34 @@ function readWeights(reader: TensorReader, config: ModelConfig, format: Checkpoi
     norm,
     head,
   };
+}
+
+/** Bytes of the embedding that are compared with the head at a time. */
+const comparedBytes = 2 ** 22;
+
+/**
+ * Returns the configuration of a safetensors file's decoder with what the file says of its head, as transformers takes it: a
+ * head that is stored next to the embedding is tied only if it holds the same numbers. The fields of a larger model often say
+ * nothing true of its text model's head, which is tied where the file has none.
+ */
+export async function withHead(config: ModelConfig, file: CheckpointTensors): Promise<ModelConfig> {
+  const has = (tensor: string): boolean => file.tensors.has(tensor),
+    names = huggingFaceNames(config.architecture, has),
+    [embed, head] = [`${names.embed}.weight`, `${names.head}.weight`];
+  if (!has(head)) return names.embed === 'model.embed_tokens' ? config : { ...config, tied: true };
+  return { ...config, tied: config.tied && (!has(embed) || (await sameBytes(file, embed, head))) };
+}
+
+async function sameBytes(file: CheckpointTensors, a: string, b: string): Promise<boolean> {
+  const [one, other] = [a, b].map((name) => file.tensors.get(name)!), // both are present
+    length = storedOf({ tensors: new Map([[a, one]]) }).bytes;
+  if (one.type !== other.type || one.shape.join() !== other.shape.join()) return false;
+  for (let from = 0; from < length; from += comparedBytes) {
+    const part = { from, length: Math.min(comparedBytes, length - from) },
+      [x, y] = await Promise.all([file.bytes(a, part), file.bytes(b, part)]);
+    for (let i = 0; i < x.length; i++) if (x[i] !== y[i]) return false;
+  }
+  return true;
 }
 
 /** Moves the second half of the first rows, which are the queries' and the gates', to the end; nothing is copied. */
