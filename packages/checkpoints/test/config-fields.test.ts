@@ -2,10 +2,12 @@
 import { isDeepStrictEqual } from 'node:util';
 import { KvError } from '@kv/core';
 import { describe, expect, test } from 'vitest';
+import { architectures, type ArchitectureName } from '../src/config/architectures.ts';
 import { parseConfig } from '../src/config/config.ts';
 import { families, fixtureJson } from '@kv/model-testing/fixture';
 
-const fields = fixtureJson<Readonly<Record<string, readonly string[]>>>('config-fields.json');
+/** Default of each field, by model type; null also where the class derives it from others. */
+const defaults = fixtureJson<Readonly<Record<string, Readonly<Record<string, unknown>>>>>('config-fields.json');
 const files = new Map(
   [...families].reverse().map((name) => {
     const config = fixtureJson<Record<string, unknown>>(`${name}/config.json`);
@@ -41,12 +43,42 @@ const readElsewhere: Readonly<Record<string, readonly string[]>> = {
 };
 const values: readonly unknown[] = [0.37, 3, 6, 'odd', true, false, [5], { odd: 1 }];
 
-describe.each(Object.keys(fields))('%s', (name) => {
-  const plain = files.get(name)!;
+/** Fields that every file of a text model by itself has, and what says when an answer ends. */
+const written = new Set([
+  ...['vocab_size', 'hidden_size', 'intermediate_size', 'shared_intermediate_size', 'num_hidden_layers'],
+  'num_attention_heads',
+]);
+const ends = new Set(['bos_token_id', 'eos_token_id']);
+
+/** Returns what a configuration means, or the sentence that refuses it. */
+function meaning(config: object): unknown {
+  try {
+    return parseConfig(config, 'c');
+  } catch (error) {
+    expect(error).toBeInstanceOf(KvError);
+    return String(error);
+  }
+}
+
+describe.each(Object.keys(defaults))('%s', (name) => {
+  const plain = files.get(name)!,
+    { within } = architectures[name as ArchitectureName];
+
+  test('a field that a file lacks has the default of the class', () => {
+    const fields = Object.entries(defaults[name]).filter(
+      ([field]) => field !== 'model_type' && !ends.has(field) && (within !== undefined || !written.has(field)),
+    );
+    for (const [field, value] of fields) {
+      const { [field]: _, ...lacking } = plain;
+      expect([field, meaning(lacking)]).toEqual([field, meaning({ ...lacking, [field]: value })]);
+    }
+  });
 
   test('each field of the class changes the configuration, or is refused by name, or is idle', () => {
     const want = parseConfig(plain, name);
-    for (const field of fields[name].filter((each) => !idle.has(each) && !readElsewhere[each]?.includes(name))) {
+    for (const field of Object.keys(defaults[name]).filter(
+      (each) => !idle.has(each) && !readElsewhere[each]?.includes(name),
+    )) {
       const passedOver = values.filter((value) => {
         if (value === (plain[field] ?? false)) return false;
         try {

@@ -16,6 +16,11 @@ export interface Architecture {
    * lacks them.
    */
   readonly alias?: { readonly text: string; readonly within: string; readonly absent: JsonFields };
+  /**
+   * Fields of config.json that count where it lacks them, as the class of transformers has them: sizes too of text models
+   * within others, whose fields older versions write only where they differ from the class.
+   */
+  readonly absent?: JsonFields;
   /** Names of tensors: Llama's, or those of LFM2, LFM3, Qwen 3.5, Gemma 4, Granite's with experts or a state space, or gpt-oss. */
   readonly names: 'llama' | 'lfm2' | 'lfm3' | 'qwen3_5' | 'gemma4' | 'granitemoe' | 'gpt_oss';
   /** What some layers have instead of attention. */
@@ -70,10 +75,16 @@ export interface Architecture {
   /** Which products add a bias: always, never, or as the named field of config.json says. */
   readonly biases: { readonly qkv: Bias; readonly output: Bias; readonly ffn: Bias };
   /**
-   * Layers with a sliding window: all; all but every n-th, the first of these being layer 0 or layer n - 1; from `max_window_layers` on; or those without positions. The
-   * last two apply only if `use_sliding_window` is set.
+   * Layers with a sliding window: all; all but every n-th, the first of these being layer 0 or layer n - 1; or, only if
+   * `use_sliding_window` is set, all (`asked`), those from `max_window_layers` on, or those without positions.
    */
-  readonly windows: 'none' | 'all' | 'from' | 'unturned' | { readonly every: number; readonly first?: boolean };
+  readonly windows:
+    | 'none'
+    | 'all'
+    | 'asked'
+    | 'from'
+    | 'unturned'
+    | { readonly every: number; readonly first?: boolean };
   /** Every n-th layer applies no rotation, unless `no_rope_layers` lists others. */
   readonly unturned?: number;
   /** Whether heads are rotated only where `position_embedding_type` is `rope`. @defaultValue false */
@@ -83,6 +94,8 @@ export interface Architecture {
    * one base, `attention.rope_pattern` lists the layers that do.
    */
   readonly listedThetas: boolean;
+  /** Whether config.json may call LongRoPE `yarn`, as old files do. @defaultValue false */
+  readonly longAsYarn?: boolean;
   /** RoPE base of layers with a window, which then use no scaling, where a file gives none; `same`: that of the others. */
   readonly localTheta?: number | 'same';
   /** Whether a config may rotate only a leading part of each head. */
@@ -106,7 +119,7 @@ export interface Architecture {
     readonly rotary?: number;
     /** Tokens that a short convolution spans. @defaultValue 3 */
     readonly kernel?: number;
-    /** `rope_parameters` of a file that has neither these nor `rope_scaling`. */
+    /** `rope_parameters` of a config.json that has neither these nor `rope_scaling`. */
     readonly rope?: object;
     readonly biased?: boolean;
   };
@@ -172,6 +185,7 @@ const unbiased = { qkv: false, output: false, ffn: false } as const;
 const gemma2: Architecture = {
   ...llama,
   gguf: 'gemma2',
+  absent: { num_key_value_heads: 4 },
   norms: 'around',
   gainsFromOne: true,
   scaledEmbedding: true,
@@ -187,6 +201,10 @@ const gemma2: Architecture = {
 const mistral: Architecture = {
   ...llama,
   within: 'mistral3',
+  absent: {
+    ...{ vocab_size: 32_000, hidden_size: 4096, intermediate_size: 14_336 },
+    ...{ num_hidden_layers: 32, num_attention_heads: 32, num_key_value_heads: 8 },
+  },
   biases: unbiased,
   windows: 'all',
   defaults: { normEps: 1e-6, maxPositions: 131_072, tied: false, window: 4096 },
@@ -212,6 +230,7 @@ const granite: Architecture = {
 const qwen3: Architecture = {
   ...llama,
   gguf: 'qwen3',
+  absent: { num_key_value_heads: 32 },
   qkNorm: 'head',
   biases: { ...unbiased, qkv: 'attention_bias', output: 'attention_bias' },
   windows: 'from',
@@ -222,6 +241,7 @@ const qwen3: Architecture = {
 const lfm2: Architecture = {
   ...llama,
   gguf: 'lfm2',
+  absent: { num_key_value_heads: 8 },
   names: 'lfm2',
   mixer: 'shortConvolution',
   qkNorm: 'head',
@@ -242,6 +262,10 @@ const qwen35: Architecture = {
   ...llama,
   gguf: 'qwen35',
   within: 'qwen3_5',
+  absent: {
+    ...{ vocab_size: 248_320, hidden_size: 4096, intermediate_size: 12_288 },
+    ...{ num_hidden_layers: 32, num_attention_heads: 16, num_key_value_heads: 4 },
+  },
   names: 'qwen3_5',
   mixer: 'gatedDelta',
   outputGate: 'channel',
@@ -284,6 +308,7 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
   ministral3: {
     ...mistral,
     gguf: 'mistral3',
+    absent: { ...mistral.absent, vocab_size: 131_072, num_hidden_layers: 34 },
     queryScale: true,
     defaults: {
       ...{ normEps: 1e-5, maxPositions: 262_144, tied: false, headDim: 128 },
@@ -296,6 +321,7 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
   qwen2: {
     ...llama,
     gguf: 'qwen2',
+    absent: { num_key_value_heads: 32 },
     biases: { ...unbiased, qkv: true },
     windows: 'from',
     interleavedInGguf: false,
@@ -305,10 +331,12 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
   phi3: {
     ...llama,
     gguf: 'phi3',
+    absent: { original_max_position_embeddings: 4096 },
     fused: true,
     biases: unbiased,
     windows: 'all',
     partialRotary: true,
+    longAsYarn: true,
     interleavedInGguf: false,
     defaults: { normEps: 1e-5, maxPositions: 4096, tied: false },
   },
@@ -316,6 +344,11 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
   gemma3_text: {
     ...gemma2,
     gguf: 'gemma3',
+    within: 'gemma3',
+    absent: {
+      ...{ vocab_size: 262_208, hidden_size: 2304, intermediate_size: 9216 },
+      ...{ num_hidden_layers: 26, num_attention_heads: 8, num_key_value_heads: 4 },
+    },
     qkNorm: 'head',
     softcaps: {},
     windows: { every: 6 },
@@ -326,6 +359,11 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
     ...gemma2,
     gguf: 'gemma4',
     within: 'gemma4',
+    absent: {
+      ...{ vocab_size: 262_144, hidden_size: 2304, intermediate_size: 9216 },
+      ...{ num_hidden_layers: 30, num_attention_heads: 8, num_key_value_heads: 4 },
+      vocab_size_per_layer_input: 262_144,
+    },
     alias: {
       text: 'gemma4_unified_text',
       within: 'gemma4_unified',
@@ -350,11 +388,18 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
     },
     windows: { every: 6 },
     localTheta: 10_000,
-    defaults: { normEps: 1e-6, maxPositions: 131_072, tied: true, headDim: 256, window: 512, theta: 1e6 },
+    defaults: {
+      ...{ normEps: 1e-6, maxPositions: 131_072, tied: true, headDim: 256, window: 512, theta: 1e6 },
+      rope: {
+        sliding_attention: { rope_type: 'default', rope_theta: 10_000 },
+        full_attention: { rope_type: 'proportional', partial_rotary_factor: 0.25, rope_theta: 1e6 },
+      },
+    },
   },
   smollm3: {
     ...llama,
     gguf: 'smollm3',
+    absent: { num_key_value_heads: 4 },
     windows: 'unturned',
     unturned: 4,
     defaults: { normEps: 1e-6, maxPositions: 32_768, tied: true, theta: 2e6 },
@@ -371,6 +416,7 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
   granite_swa: {
     ...granite,
     gguf: 'granite_swa',
+    absent: { num_key_value_heads: 4 },
     learnedSinks: true,
     windows: { every: 4, first: true },
     listedThetas: true,
@@ -399,6 +445,7 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
   lfm2,
   lfm3: {
     ...lfm2Alone,
+    absent: { num_key_value_heads: 4 },
     names: 'lfm3',
     outputGate: 'head',
     layerTypes: { first: 'conv', repeat: ['sliding_attention', 'conv', 'full_attention', 'conv'] },
@@ -420,6 +467,7 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
   gpt_oss: {
     ...llama,
     gguf: 'gpt-oss',
+    absent: { num_key_value_heads: 8 },
     names: 'gpt_oss',
     learnedSinks: true,
     experts: {
@@ -441,14 +489,25 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
       headDim: 64,
       window: 128,
       theta: 150_000,
+      rope: { rope_type: 'yarn', factor: 32, truncate: false, original_max_position_embeddings: 4096 },
       biased: true,
     },
   },
-  qwen3_moe: { ...qwen3, gguf: 'qwen3moe', experts: qwenExperts },
+  qwen3_moe: {
+    ...qwen3,
+    gguf: 'qwen3moe',
+    absent: { num_key_value_heads: 4 },
+    experts: qwenExperts,
+    windows: 'asked',
+  },
   qwen3_5_moe_text: {
     ...qwen35,
     gguf: 'qwen35moe',
     within: 'qwen3_5_moe',
+    absent: {
+      ...{ vocab_size: 248_320, hidden_size: 2048, num_hidden_layers: 40 },
+      ...{ num_attention_heads: 16, num_key_value_heads: 2, shared_expert_intermediate_size: 512 },
+    },
     fields: { ...qwen35.fields, ffn: ['shared_expert_intermediate_size'] },
     experts: {
       ...qwenExperts,

@@ -4,7 +4,7 @@ import { boolean, integer, object, optional, positive, show, type JsonFields } f
 import { parseExperts, type ExpertsConfig } from './experts.ts';
 import { layeredFields, parseLayers } from './layers.ts';
 import { asList, layerTypes, parseMixers, type Mixer } from './mixers.ts';
-import { parseRope, ropesByLayer, type RopeConfig } from './rope-config.ts';
+import { originalPositions, parseRope, ropeFields, ropesByLayer, type RopeConfig } from './rope-config.ts';
 import { unknownArchitecture } from './unknown-architecture.ts';
 
 /** Shape of a decoder. All counts are positive integers; in every layer `queryHeads % kvHeads === 0` and `headDim` is even. */
@@ -179,7 +179,7 @@ export function parseConfig(json: unknown, where: string): ModelConfig {
       ...(kind.softcaps && optional('softcap', softcap(fields, 'attn_logit_softcapping', where, kind.softcaps.scores))),
       windows,
       ...optional('outputGate', gateOf(kind, fields, where)),
-      ...optional('queryScale', queryScaleOf(kind, fields, where)),
+      ...optional('queryScale', queryScaleOf(kind, fields, maxPositions, where)),
       ...(kind.learnedSinks && { learnedSinks: true }),
     },
     biases: { qkv: bias(kind.biases.qkv), output: bias(kind.biases.output), ffn: bias(kind.biases.ffn) },
@@ -204,10 +204,11 @@ export function parseConfig(json: unknown, where: string): ModelConfig {
 }
 
 /** Returns a configuration with what the architecture's class makes of fields that a file lacks. */
-function completed({ layerTypes: types, defaults }: Architecture, fields: JsonFields, where: string): JsonFields {
-  const ropeless = fields.rope_parameters == null && fields.rope_scaling == null;
+function completed(kind: Architecture, fields: JsonFields, where: string): JsonFields {
+  const { layerTypes: types } = kind;
   return {
     ...fields,
+    ...ropeFields(kind, fields, where),
     ...(types &&
       fields.layer_types == null && {
         layer_types: Array.from(
@@ -215,9 +216,9 @@ function completed({ layerTypes: types, defaults }: Architecture, fields: JsonFi
           (_, l) => (l === 0 ? types.first : types.repeat[l % types.repeat.length]),
         ),
       }),
-    ...(ropeless && defaults.rope && { rope_parameters: defaults.rope }),
   };
 }
+
 /** Returns whether a field says that experts are stored in MXFP4, which tensors say themselves. */
 const ofExperts = ({ experts }: Architecture, field: string, value: unknown): boolean =>
   field === 'quantization_config' &&
@@ -243,9 +244,13 @@ export function checkHeads(queryHeads: number, kvHeads: number, headDim: number,
 function architectureOf(fields: JsonFields, where: string): readonly [ArchitectureName, JsonFields] {
   const value = fields.model_type,
     known = Object.entries<Architecture>(architectures);
-  if (typeof value === 'string' && Object.hasOwn(architectures, value)) return [value as ArchitectureName, fields];
+  const filled = (name: string, own: JsonFields, more?: JsonFields): readonly [ArchitectureName, JsonFields] => [
+    name as ArchitectureName,
+    { ...architectures[name as ArchitectureName].absent, ...more, ...own },
+  ];
+  if (typeof value === 'string' && Object.hasOwn(architectures, value)) return filled(value, fields);
   const aliased = known.find(([, { alias }]) => alias !== undefined && alias.text === value);
-  if (aliased) return [aliased[0] as ArchitectureName, { ...aliased[1].alias?.absent, ...fields }];
+  if (aliased) return filled(aliased[0], fields, aliased[1].alias?.absent);
   const inner = known.flatMap(([name, { within, alias }]) => {
     if (value === undefined) return [];
     if (within === value) return [{ name, type: name, absent: {} }];
@@ -259,9 +264,13 @@ function architectureOf(fields: JsonFields, where: string): readonly [Architectu
       const types = inner.map(({ type }) => type).join(' or ');
       throw new KvError(where, `model_type of text_config must be ${types}, got ${show(given)}`);
     }
-    return [found.name as ArchitectureName, { ...found.absent, ...text, ...whole(fields, text) }];
+    return filled(found.name, { ...text, ...whole(fields, text) }, found.absent);
   }
-  const names = [...new Set(known.flatMap(([name, { within }]) => (within === undefined ? [name] : [name, within])))];
+  const names = [
+    ...new Set(
+      known.flatMap(([name, { within, alias }]) => [name, within ?? [], alias?.text ?? [], alias?.within ?? []].flat()),
+    ),
+  ];
   throw unknownArchitecture(where, { field: 'model_type', known: names, got: value, fields });
 }
 
@@ -315,27 +324,38 @@ function gateOf({ outputGate }: Architecture, fields: JsonFields, where: string)
   return outputGate === 'channel' || boolean(fields, 'use_attention_gate', where, true) ? outputGate : undefined;
 }
 
-function queryScaleOf(kind: Architecture, fields: JsonFields, where: string): AttentionConfig['queryScale'] {
+function queryScaleOf(
+  kind: Architecture,
+  fields: JsonFields,
+  maxPositions: number,
+  where: string,
+): AttentionConfig['queryScale'] {
   const rope = fields.rope_parameters ?? fields.rope_scaling,
     given = kind.queryScale && rope != null ? object(rope, where, 'rope_parameters') : {};
   if (given.llama_4_scaling_beta == null) return undefined;
   return {
     by: positive(given, 'llama_4_scaling_beta', where),
-    every: integer(given, 'original_max_position_embeddings', where),
+    // only a scaling counts those of the whole
+    every: originalPositions(
+      fields,
+      given,
+      (given.rope_type ?? given.type ?? 'default') === 'default' ? undefined : maxPositions,
+      where,
+    ),
   };
 }
 
 function windowsOf(kind: Architecture, fields: JsonFields, mixers: readonly Mixer[], where: string): readonly number[] {
   const { windows, defaults } = kind,
     layers = mixers.length,
-    asked = windows === 'from' || windows === 'unturned';
+    asked = ['asked', 'from', 'unturned'].includes(windows as string);
   const wanted =
     windows !== 'none' &&
     fields.sliding_window !== null &&
     (!asked || boolean(fields, 'use_sliding_window', where, false));
   const absent = fields.sliding_window === undefined && defaults.window === undefined;
   const size = wanted && !absent ? integer(fields, 'sliding_window', where, defaults.window) : undefined;
-  if (windows === 'none' || windows === 'all') return slidingWindows(size, layers, () => true);
+  if (windows === 'none' || windows === 'all' || windows === 'asked') return slidingWindows(size, layers, () => true);
   if (fields.layer_types != null) {
     const types = typesOf(fields.layer_types, layers, where, kind.mixer && layerTypes[kind.mixer].state[0]);
     return slidingWindows(size, layers, (l) => types[l] === 'sliding_attention');

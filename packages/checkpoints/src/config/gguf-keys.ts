@@ -94,7 +94,7 @@ const readWhere: Readonly<
     ]),
   ),
   // converters write none for Qwen, whose windows begin after some layers
-  'attention.sliding_window': [({ windows }) => windows !== 'from', [0]],
+  'attention.sliding_window': [({ windows }) => windows !== 'asked' && windows !== 'from', [0]],
   'attention.rope_pattern': [({ listedThetas }) => listedThetas, []],
   'attention.sliding_window_pattern': [({ windows }) => typeof windows === 'object', [0, 1]],
 };
@@ -170,7 +170,6 @@ const repeats: Readonly<Record<string, readonly [key: string, absent?: unknown]>
 /** Other keys without the architecture's prefix, with the values that this decoder supports. */
 const ofFile: Readonly<Record<string, readonly unknown[]>> = {
   'general.type': ['model'],
-  'tokenizer.ggml.suppress_tokens': [],
 };
 /** Prefixes of file-wide keys that change what is computed. */
 const changing: readonly string[] = ['adapter.', 'clip.', 'diffusion.', 'xielu.', 'general.tensor_extra.'];

@@ -59,13 +59,6 @@ export function layeredFields(fields: JsonFields, layers: number): JsonFields {
   return {
     ...fields,
     layer_types: [...types.slice(0, -1), 'full_attention'], // the last layer always is
-    ...(fields.rope_parameters == null &&
-      fields.rope_scaling == null && {
-        rope_parameters: {
-          sliding_attention: { rope_type: 'default', rope_theta: 10_000 },
-          full_attention: { rope_type: 'proportional', partial_rotary_factor: 0.25, rope_theta: 1e6 },
-        },
-      }),
   };
 }
 

@@ -70,6 +70,53 @@ interface Around {
   readonly where: string;
 }
 
+/** Parameters that say how a model was trained, not how its positions are scaled. */
+const trained = ['rope_theta', 'partial_rotary_factor', 'llama_4_scaling_beta'];
+
+/**
+ * Returns `rope_parameters` and `rope_scaling` with one of the two at most: a scaling counts before parameters, as in
+ * transformers, and those of the class count where a file has neither. Users add a scaling to a file that has parameters, whose
+ * base is then still the model's; transformers would take that of the class.
+ */
+export function ropeFields(kind: Architecture, fields: JsonFields, where: string): JsonFields {
+  const { rope_scaling: given, rope_parameters: parameters } = fields,
+    scaling = given == null ? {} : object(given, where, 'rope_scaling');
+  if (Object.keys(scaling).length === 0)
+    return { rope_scaling: undefined, rope_parameters: parameters ?? kind.defaults.rope };
+  if (parameters == null) return {};
+  const before = object(parameters, where, 'rope_parameters'),
+    kept = (of: JsonFields, keeps: (field: string) => boolean): JsonFields =>
+      Object.fromEntries(Object.entries(of).filter(([field]) => keeps(field)));
+  if (!isNested(kind, before))
+    return {
+      rope_scaling: undefined,
+      rope_parameters: { ...kept(before, (field) => trained.includes(field) && fields[field] == null), ...scaling },
+    };
+  const full =
+      before.full_attention == null ? {} : object(before.full_attention, where, 'full_attention of rope_parameters'),
+    typed = (scaling.rope_type ?? scaling.type) != null,
+    rest = kept(full, (field) => !typed || (field !== 'rope_type' && field !== 'type'));
+  return { rope_scaling: undefined, rope_parameters: { ...before, full_attention: { ...rest, ...scaling } } };
+}
+
+/** Whether parameters are of each kind of layer apart. */
+const isNested = (kind: Architecture, all: JsonFields): boolean =>
+  kind.localTheta !== undefined && (all.full_attention != null || all.sliding_attention != null);
+
+/** Returns the number of positions in training, which a file may say next to its scaling. */
+export const originalPositions = (
+  fields: JsonFields,
+  rope: JsonFields,
+  maxPositions: number | undefined,
+  where: string,
+): number =>
+  integer(
+    fields.original_max_position_embeddings == null ? rope : fields,
+    'original_max_position_embeddings',
+    where,
+    maxPositions,
+  );
+
 /**
  * Reads `rope_parameters`, or `rope_scaling` and `rope_theta` as older files spell it; `local` is the RoPE of windowed
  * layers, where the architecture has two, `listed` that of every layer, where the file lists bases.
@@ -82,7 +129,7 @@ export function parseRope(
   const name = fields.rope_parameters == null ? 'rope_scaling' : 'rope_parameters';
   const all = fields[name] == null ? {} : object(fields[name], where, name),
     part = (of: string): JsonFields => (all[of] == null ? {} : object(all[of], where, `${name}.${of}`)),
-    nested = kind.localTheta !== undefined && (all.full_attention != null || all.sliding_attention != null);
+    nested = isNested(kind, all);
   const rope = nested ? part('full_attention') : all,
     inner = nested ? part('sliding_attention') : {};
   for (const of of nested ? [rope, inner] : [rope])
@@ -106,7 +153,8 @@ export function parseRope(
   const localType = inner.rope_type ?? inner.type ?? 'default';
   if (localType !== 'default')
     throw new KvError(where, `rope_type of sliding_attention must be default, got ${show(localType)}`);
-  const turned = (base: number): RopeConfig => scaled({ theta: base, rotary }, fields, rope, { maxPositions, where }),
+  const turned = (base: number): RopeConfig =>
+      scaled({ theta: base, rotary }, fields, rope, { maxPositions, kind, where }),
     list = kind.listedThetas ? thetasOf(fields, layers, where) : undefined,
     ropes = new Map([...new Set(list)].map((base) => [base, base === 0 ? unturned : turned(base)]));
   const base = theta(rope, 'rope_theta', kind.defaults.theta ?? 10_000);
@@ -135,24 +183,25 @@ function scaled(
   plain: RopeConfig,
   fields: JsonFields,
   rope: JsonFields,
-  { maxPositions, where }: Pick<Around, 'maxPositions' | 'where'>,
+  { maxPositions, kind, where }: Pick<Around, 'maxPositions' | 'kind' | 'where'>,
 ): RopeConfig {
   const { rotary } = plain,
-    type = rope.rope_type ?? rope.type ?? 'default';
-  switch (type) {
+    type = rope.rope_type ?? rope.type ?? 'default',
+    original = (): number => originalPositions(fields, rope, maxPositions, where);
+  switch (type === 'yarn' && kind.longAsYarn ? 'longrope' : type) {
     case 'default':
       return plain;
     case 'linear':
       return { ...plain, divisors: new Array<number>(rotary / 2).fill(positive(rope, 'factor', where)) };
     case 'llama3':
-      return { ...plain, divisors: llama3(plain, rope, where) };
+      return { ...plain, divisors: llama3(plain, rope, original(), where) };
     case 'proportional':
       return { ...plain, divisors: proportionalDivisors(rotary, fields, rope, where) };
     case 'yarn':
-      return yarn(plain, yarnFields(rope, maxPositions, where));
+      return yarn(plain, yarnFields(rope, original(), maxPositions, where));
     case 'su':
     case 'longrope':
-      return { ...plain, ...longrope(rotary, fields, rope, maxPositions, where) };
+      return { ...plain, ...longrope(rotary, rope, original(), maxPositions, where) };
     default:
       throw new KvError(
         where,
@@ -211,10 +260,9 @@ export function yarn(
 /** YaRN's factor for cos and sin, which keeps attention as sharp as in training. */
 export const yarnAttention = (factor: number, by = 1): number => (factor <= 1 ? 1 : 0.1 * by * Math.log(factor) + 1);
 
-function yarnFields(rope: JsonFields, maxPositions: number, where: string): Yarn {
+function yarnFields(rope: JsonFields, original: number, maxPositions: number, where: string): Yarn {
   const number = (name: string): number | undefined => (rope[name] == null ? undefined : positive(rope, name, where));
-  const original = integer(rope, 'original_max_position_embeddings', where, maxPositions),
-    factor = positive(rope, 'factor', where, maxPositions / original),
+  const factor = positive(rope, 'factor', where, maxPositions / original),
     [one, all] = [number('mscale'), number('mscale_all_dim')];
   return {
     factor,
@@ -232,13 +280,12 @@ function yarnFields(rope: JsonFields, maxPositions: number, where: string): Yarn
  * Llama 3.1's scaling: long wavelengths are slowed by `factor`, short ones are unchanged,
  * those between are interpolated.
  */
-function llama3({ theta, rotary }: RopeConfig, rope: JsonFields, where: string): number[] {
+function llama3({ theta, rotary }: RopeConfig, rope: JsonFields, original: number, where: string): number[] {
   const [factor, low, high] = [
     positive(rope, 'factor', where),
     positive(rope, 'low_freq_factor', where),
     positive(rope, 'high_freq_factor', where),
   ];
-  const original = integer(rope, 'original_max_position_embeddings', where);
   if (high <= low) throw new KvError(where, `high_freq_factor must be above low_freq_factor (${low}), got ${high}`);
   return Array.from({ length: rotary / 2 }, (_, i) => {
     const wave = 2 * Math.PI * theta ** ((2 * i) / rotary);
@@ -249,17 +296,11 @@ function llama3({ theta, rotary }: RopeConfig, rope: JsonFields, where: string):
 
 function longrope(
   rotary: number,
-  fields: JsonFields,
   rope: JsonFields,
+  beyond: number,
   maxPositions: number,
   where: string,
 ): Partial<RopeConfig> {
-  const beyond = integer(
-    fields.original_max_position_embeddings == null ? rope : fields,
-    'original_max_position_embeddings',
-    where,
-    maxPositions,
-  );
   const factor = positive(rope, 'factor', where, maxPositions / beyond);
   const attentionFactor = positive(
     rope,

@@ -11,8 +11,6 @@ const lacking: readonly (readonly [what: string, fields: readonly string[], unle
   ['ALiBi', ['alibi', 'attention.max_alibi_bias']],
   ['learned positions', ['n_positions']],
   ['encoders', ['encoder_layers', 'num_encoder_layers']],
-  ['images', ['vision_config']],
-  ['sound', ['audio_config']],
 ];
 
 /** Returns an error sentence with the known architectures and the features that the file needs and none of them has. */

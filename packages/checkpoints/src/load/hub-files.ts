@@ -144,6 +144,8 @@ export function configJson(config: ModelConfig): JsonFields {
       : {
           num_key_value_heads: kvHeads,
           head_dim: headDim,
+          // a file that says nothing of a scaling may have that of the class
+          ...(kind.defaults.rope && { rope_scaling: { rope_type: 'default' } }),
           ...scaledJson(ropeJson(rope, config.maxPositions), attention),
         }),
     ...(local && !kind.byLayer && { rope_local_base_freq: local.theta }),
