@@ -114,6 +114,15 @@ test('the window of Qwen 3 with experts is that of every layer, if it is asked f
   expect(new Set(windows({ sliding_window: 9 }))).toEqual(new Set([Infinity]));
 });
 
+test('heads of Qwen 3 with experts are as wide as the model divides, those of Qwen 3 have 128 channels', () => {
+  const width = (name: string) => {
+    const { head_dim: _, ...lacking } = plain(name);
+    return parsed({ ...lacking, hidden_size: 96, num_attention_heads: 4, num_key_value_heads: 2 }).mixers[0];
+  };
+  expect(width('qwen3_moe')).toMatchObject({ headDim: 24 });
+  expect(width('qwen3')).toMatchObject({ headDim: 128 });
+});
+
 test('a text model within one of images has the sizes of its class where older files leave them out', () => {
   // text_config of google/gemma-3-4b-it, and what its class adds
   const text = {

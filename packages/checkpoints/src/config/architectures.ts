@@ -499,6 +499,7 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
     absent: { num_key_value_heads: 4 },
     experts: qwenExperts,
     windows: 'asked',
+    defaults: { normEps: 1e-6, maxPositions: 32_768, tied: false, window: 4096 },
   },
   qwen3_5_moe_text: {
     ...qwen35,
