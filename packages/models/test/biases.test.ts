@@ -158,7 +158,7 @@ test('a file says that slots have biases by its version; one that is not finite 
 });
 
 test('bytes allow for a number a slot', () => {
-  const sizes = (biased: boolean) => slotSizes(model.config, 'f32', false, [], biased).bytesPerSlot;
+  const sizes = (biased: boolean) => slotSizes(model.config, 'f32', { biased }).bytesPerSlot;
   expect(sizes(true) - sizes(false)).toBe(4 * 2 * 3); // KV heads, layers
 });
 

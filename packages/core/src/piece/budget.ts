@@ -23,6 +23,7 @@ export type Budget = number | BudgetShare | BudgetBytes | { readonly bytes: numb
 export interface SlotBytes {
   /** How the cache is stored. */
   readonly form: FormName;
+  /** At most those that a slot has on average, wherever a policy moves slots. */
   readonly bytesPerSlot: number;
   /** Bytes that a policy holds in addition to slots, of a whole sequence. @defaultValue 0 */
   readonly fixedBytes?: number;

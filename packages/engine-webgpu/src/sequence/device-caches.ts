@@ -390,6 +390,7 @@ const slotsOf = ({ cache, aligned, biases }: DeviceLayer): LayerSlots => ({
   slots: cache.length,
   aligned,
   biased: biases !== undefined,
+  demoted: cache.form === 'records',
   lengths: cache.counts,
   before: (position) => cache.before(position),
   kept: () => cache.kept(),

@@ -123,6 +123,7 @@ export class DeviceLayer {
     this.aligned &&= slots.every((list) => list.length === first.length && list.every((slot, i) => slot === first[i]));
     this.cache.confirm(slots);
     for (const rows of this.#perSlot) rows.confirm(this.cache.counts);
+    this.biases?.settle(this.cache.counts);
   }
 
   /**
@@ -157,6 +158,7 @@ export class DeviceLayer {
     for (const [g, n] of lengths.entries()) rows.set(biases.subarray(at, (at += n)), g * most);
     this.biases = new DeviceSlotRows(lengths.length, 0, 'cache', this.#device);
     this.biases.restore(rows, most);
+    this.biases.settle(lengths);
   }
 
   /** Allocates a query of each head and its log-sum-exp. */

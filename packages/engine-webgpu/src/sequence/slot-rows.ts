@@ -14,6 +14,8 @@ export class DeviceSlotRows {
   readonly #device: DeviceScope;
   #tensor: Tensor;
   #length = 0;
+  /** Numbers that count as used. */
+  #used = 0;
 
   constructor(rows: number, init: number, name: string, device: DeviceScope) {
     [this.rows, this.#init, this.#name, this.#device] = [rows, init, name, device];
@@ -33,7 +35,15 @@ export class DeviceSlotRows {
   /** Grows to `length` slots, the new ones at `init`. */
   grow(length: number): void {
     if (length > this.#stride) this.#resize(Math.max(length, Math.floor(this.#stride * 1.25)));
-    this.#count(length);
+    this.#count(length, this.#used + this.rows * (length - this.#length));
+  }
+
+  /** Counts the slots of each head alone, `[kvHead]`, one row each: not those of the longest in all of them. */
+  settle(lengths: readonly number[]): void {
+    this.#count(
+      this.#length,
+      lengths.reduce((sum, n) => sum + n, 0),
+    );
   }
 
   /**
@@ -104,6 +114,7 @@ export class DeviceSlotRows {
   fork(device: DeviceScope): DeviceSlotRows {
     const copy = new DeviceSlotRows(this.rows, this.#init, this.#name, device);
     copy.grow(this.#length);
+    copy.#count(this.#length, this.#used);
     encodeSlots(device.scope.commands, this.#tensor, copy.#tensor, this.#length);
     return copy;
   }
@@ -127,10 +138,10 @@ export class DeviceSlotRows {
     this.#tensor = next;
   }
 
-  #count(length: number): void {
-    const change = 4 * this.rows * (length - this.#length);
+  #count(length: number, used: number = this.rows * length): void {
+    const change = 4 * (used - this.#used);
     if (change > 0) this.#device.ledger.use(this.#name, change);
     else this.#device.ledger.release(this.#name, -change);
-    this.#length = length;
+    [this.#length, this.#used] = [length, used];
   }
 }

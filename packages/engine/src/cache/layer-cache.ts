@@ -171,6 +171,7 @@ export class LayerCache implements CacheView {
     this.#biases.fill(0);
     this.#biases.reserve(this.capacity);
     this.#biases.grow(this.length);
+    this.#biases.settle(this.lengths);
     for (const [g, head] of given.entries()) this.#biases.write(head, head.length, Uint32Array.of(g));
   }
 
@@ -266,6 +267,7 @@ export class LayerCache implements CacheView {
   keep(slots: readonly Uint32Array[], room = 0, levels?: readonly Uint8Array[]): void {
     this.#checkKeep(slots);
     this.#biases?.keep(slots);
+    this.#biases?.settle(slots.map(({ length }) => length));
     const [live, allocated] = [this.liveBytes, this.allocatedBytes],
       need = slots.reduce((most, { length }) => Math.max(most, length), 0) + room,
       own = levelOf(this.form);

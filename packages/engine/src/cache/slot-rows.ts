@@ -1,3 +1,4 @@
+import { sumOf } from '@kv/core/shared';
 import { hostStore, type Store } from './storage.ts';
 import type { Ledger } from '../ledger.ts';
 
@@ -13,6 +14,8 @@ export class SlotRows {
   readonly #store: Store;
   #stride = 0;
   #length = 0;
+  /** Numbers that count as used. */
+  #used = 0;
   #data: Float32Array = new Float32Array(0);
 
   constructor(rows: number, init: number, name: string, ledger: Ledger, store: Store = hostStore) {
@@ -45,7 +48,12 @@ export class SlotRows {
   /** Grows to `length` slots, the new ones at `init`. */
   grow(length: number): void {
     this.reserve(length);
-    this.#count(length);
+    this.#count(length, this.#used + this.rows * (length - this.#length));
+  }
+
+  /** Counts the slots of each head alone, `[kvHead]`, one row each: not those of the longest in all of them. */
+  settle(lengths: ArrayLike<number>): void {
+    this.#count(this.#length, sumOf(Array.from(lengths)));
   }
 
   /** Sets every entry to `value`. */
@@ -85,6 +93,7 @@ export class SlotRows {
   fork(ledger: Ledger): SlotRows {
     const copy = new SlotRows(this.rows, this.#init, this.#name, ledger, this.#store);
     copy.grow(this.#length);
+    copy.#count(this.#length, this.#used);
     for (let r = 0; r < this.rows; r++)
       copy.#data.set(this.#data.subarray(r * this.#stride, r * this.#stride + this.#length), r * copy.#stride);
     return copy;
@@ -97,10 +106,10 @@ export class SlotRows {
     [this.#data, this.#stride] = [new Float32Array(0), 0];
   }
 
-  #count(length: number): void {
-    const change = 4 * this.rows * (length - this.#length);
+  #count(length: number, used: number = this.rows * length): void {
+    const change = 4 * (used - this.#used);
     if (change > 0) this.#ledger.use(this.#name, change);
     else this.#ledger.release(this.#name, -change);
-    this.#length = length;
+    [this.#length, this.#used] = [length, used];
   }
 }

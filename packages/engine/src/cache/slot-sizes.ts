@@ -5,7 +5,7 @@ import type { CompiledPolicy } from '@kv/core/engine';
 import { headDims, slotHeads, slotRows, type ModelConfig } from '@kv/checkpoints';
 import { sumOf } from '@kv/core/shared';
 import { slotModel } from '../decoder/keeps.ts';
-import { expectLevels, movedForm, slotBytes, tokenBytes, type CacheForm } from './form.ts';
+import { expectLevels, movedForm, slotBytes, tokenBytes, type CacheForm, type StorageForm } from './form.ts';
 
 /** Whether a policy moves kept slots together, which then have rotations of their own. */
 export const movesTogether = ({ hooks }: Pick<CompiledPolicy, 'hooks'>): boolean =>
@@ -15,11 +15,10 @@ export const movesTogether = ({ hooks }: Pick<CompiledPolicy, 'hooks'>): boolean
 export const givesBiases = ({ hooks }: Pick<CompiledPolicy, 'hooks'>): boolean =>
   hooks('compact').some((hook) => hook.givesBiases);
 
-/** What a sequence holds under any policy: what attention goes on adding, and biases of slots. */
-export interface HeldBefore {
+/** What a sequence holds under any policy: what attention goes on adding, biases of slots, and words of demoted ones. */
+export interface HeldBefore extends Pick<SlotTraits, 'biased' | 'demoted'> {
   /** Reads the states that slots were folded into. */
   readonly attends?: { readonly needs: readonly AnySignal[] } | undefined;
-  readonly biased?: boolean;
 }
 
 /**
@@ -45,41 +44,56 @@ export const foldedBytes = (
     ),
   );
 
+/** What slots have in addition to keys, values and positions, and where they may lie. */
+export interface SlotTraits {
+  /** They are moved, and then have rotations of their own and keys of at least 16 bits. */
+  readonly moved?: boolean;
+  /**
+   * Shares of the kept slots at each level: the bytes are then the most that a slot has on average, those of the cache's
+   * form where no shares are known.
+   */
+  readonly levels?: readonly LevelShares[];
+  /** They have biases. */
+  readonly biased?: boolean;
+  /** Some were demoted before. */
+  readonly demoted?: boolean;
+  /** Layers give slots to one another: each is counted with the widest heads, in which all may end up. */
+  readonly acrossLayers?: boolean;
+  /** Bytes that a policy holds in addition to slots. */
+  readonly fixed?: number;
+}
+
 /**
  * Returns the bytes of one slot in every layer and KV head of a sequence's caches: keys, values and positions, summed
  * over the layers that keep slots, and KV heads. Layers with sliding windows hold fewer slots than a budget allows, and then fewer bytes.
- * @param moved whether slots are moved, and then have rotations of their own and keys of at least 16 bits
- * @param levels shares of the kept slots at each level: the bytes are then the most that a slot has on average, those of
- * the cache's form where no shares are known
- * @param biased whether slots have biases
- * @param fixed bytes that a policy holds in addition to slots
  */
 export function slotSizes(
   config: Pick<ModelConfig, 'mixers'>,
   form: CacheForm,
-  moved = false,
-  levels: readonly LevelShares[] = [],
-  biased = false,
-  fixed = 0,
+  { moved = false, levels = [], biased = false, demoted = false, acrossLayers = false, fixed = 0 }: SlotTraits = {},
 ): SlotBytes {
   const own = LEVELS.indexOf(form),
     heads = slotRows(config),
-    bytesOf = (other: CacheForm): number => tokenBytes(other, config),
-    // a slot at a level finds its numbers by a word
-    coarse = levels.some(
+    widest = Math.max(...headDims(config)),
+    inAll = (other: StorageForm): number =>
+      sumOf(
+        slotHeads(config).map(({ kvHeads, headDim }) => kvHeads * slotBytes(other, acrossLayers ? widest : headDim)),
+      ),
+    // a layer of which no slot is demoted is stored as if none could be
+    undemoted = inAll(moved ? movedForm(form) : form);
+  const coarse = levels.some(
       (shares) => Object.keys(shares).length === 0 || LEVELS.some((level, at) => at > own && (shares[level] ?? 0) > 0),
     ),
-    each = coarse
-      ? (meanSlotBytes(levels, (level) => bytesOf(LEVELS[Math.max(own, LEVELS.indexOf(level))])) ?? bytesOf(form))
-      : slotHeads(config).reduce(
-          (sum, { kvHeads, headDim }) => sum + kvHeads * slotBytes(moved ? movedForm(form) : form, headDim),
-          0,
-        );
+    mean = coarse
+      ? meanSlotBytes(levels, (level) => (LEVELS.indexOf(level) > own ? inAll(level) : undemoted))
+      : undefined,
+    // a slot at a level finds its numbers by a word
+    words = Number(moved) + Number(coarse || demoted) + Number(biased);
   return {
     form,
-    bytesPerSlot: Math.ceil(each) + 4 * (Number(moved) + Number(coarse) + Number(biased)) * heads,
+    bytesPerSlot: Math.ceil(mean ?? undemoted) + 4 * words * heads,
     ...(fixed > 0 && { fixedBytes: fixed }),
-    bytesOf,
+    bytesOf: (other) => tokenBytes(other, config),
   };
 }
 
@@ -107,15 +121,26 @@ export function expectLevelsFit(
   expectLevels('policy', used, headDims(config));
 }
 
+/** Whether layers give slots, or levels of slots, to one another under a policy. */
+const sharesLayers = ({ steps }: Pick<CompiledPolicy, 'steps'>): boolean =>
+  steps.some(
+    ({ kind, forces, reach, plan }) =>
+      (kind === 'allocator' || kind === 'demotion') && !forces && (reach === 'model' || plan !== undefined),
+  );
+
 /**
- * Returns `slotSizes` under a policy: the levels and biases that it gives, and what it folds.
+ * Returns `slotSizes` under a policy: the levels and biases that it gives, what it folds, and whether slots change layers.
  * @param moved whether slots are moved @defaultValue whether the policy moves them
  */
 export const policySizes = (
   config: Parameters<typeof slotSizes>[0],
   form: CacheForm,
-  policy: Pick<CompiledPolicy, 'hooks' | 'levels'>,
+  policy: Pick<CompiledPolicy, 'hooks' | 'levels' | 'steps'>,
   moved: boolean = movesTogether(policy),
-  { attends, biased = false }: HeldBefore = {},
+  { attends, biased = false, demoted = false }: HeldBefore = {},
 ): SlotBytes =>
-  slotSizes(config, form, moved, policy.levels, biased || givesBiases(policy), foldedBytes(policy, config, attends));
+  slotSizes(config, form, {
+    ...{ moved, demoted, biased: biased || givesBiases(policy), acrossLayers: sharesLayers(policy) },
+    ...(policy.levels && { levels: policy.levels }),
+    fixed: foldedBytes(policy, config, attends),
+  });

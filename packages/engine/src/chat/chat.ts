@@ -3,7 +3,7 @@ import type { Budget, Policy, ResolvedOptions, PositionSpan } from '@kv/core';
 import { allowanceOf, compile, expectBudget, settleOwn, showValue, withProtected } from '@kv/core/engine';
 import type { ChatMessage } from '@kv/checkpoints';
 import type { CacheForm } from '../cache/form.ts';
-import { bytesOfSlots, policySizes } from '../cache/slot-sizes.ts';
+import { bytesOfSlots, policySizes, type HeldBefore } from '../cache/slot-sizes.ts';
 import { expectModel, expectSequence } from '../expect-given.ts';
 import { givenGrammar } from '../generate/answer-grammar.ts';
 import { decode } from '../generate/generate.ts';
@@ -13,6 +13,7 @@ import { generation } from '../generate/generation.ts';
 import type { Generation } from '../generate/generation.ts';
 import { report } from '../generate/report.ts';
 import type { Report } from '../generate/report.ts';
+import { carriedOn } from '../memory/active-policy.ts';
 import type { Model } from '../memory/runtime.ts';
 import type { Chunk, Finish } from '../options.ts';
 import { policyOf } from '../policy-text.ts';
@@ -113,7 +114,14 @@ export class Chat {
   /** Returns the policy, budget and schedule. @throws KvError for an invalid policy, or a budget that it cannot keep */
   retention(): Promise<ChatRetention> {
     const { policy, budget } = this.#keeps;
-    return (this.#retention ??= retentionOf(this.model, policy, budget, this.#settings));
+    const {
+      active,
+      memory: { caches, slots },
+    } = this.#sequence;
+    return (this.#retention ??= retentionOf(this.model, policy, budget, this.#settings, {
+      ...slots.traits,
+      ...carriedOn(active, caches.layers),
+    }));
   }
 
   /**
@@ -396,12 +404,17 @@ interface RetentionSettings extends Pick<ChatSettings, 'block' | 'every'> {
   readonly window: number;
 }
 
-/** Returns a chat's policy, budget and schedule. @throws KvError for a policy or budget that cannot be kept */
+/**
+ * Returns a chat's policy, budget and schedule.
+ * @param held what its sequence holds already @defaultValue nothing
+ * @throws KvError for a policy or budget that cannot be kept
+ */
 async function retentionOf(
   { name, config }: Model,
   given: Policy | string | undefined,
   budget: Budget | undefined,
   { block, every, form, window }: RetentionSettings,
+  held?: HeldBefore,
 ): Promise<ChatRetention> {
   const policy = given === undefined ? undefined : await policyOf(given),
     compiled = policy && compile(policy),
@@ -417,7 +430,7 @@ async function retentionOf(
   }
   // messages need room in addition to the budget, so a policy that chooses its own size needs one too
   expectBudget({ ...compiled, choosesBudget: false }, budget);
-  const sizes = policySizes(config, form, compiled, true), // a conversation outgrows the context, and its slots are then moved
+  const sizes = policySizes(config, form, compiled, true, held), // a conversation outgrows the context, and its slots are then moved
     { slots } = allowanceOf(compiled, budget!, window, { sizes });
   if (slots >= window)
     throw new KvError('budget', `expected fewer slots than the context of ${name}, ${window}, got ${slots}`);

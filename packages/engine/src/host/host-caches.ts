@@ -337,6 +337,7 @@ function slotsOf(layer: LayerMemory): LayerSlots {
     slots: cache.length,
     aligned,
     biased: cache.biases !== undefined,
+    demoted: cache.records !== undefined,
     lengths: cache.lengths,
     before: (position) => cache.before(position),
     kept: () => numbersOf(keptPositions(layer)),

@@ -109,6 +109,12 @@ interface WithStates {
 export const termOf = ({ attends }: ActivePolicy, { states }: WithStates): AttendHook | undefined =>
   attends?.needs.every(({ id }) => states.has(id)) ? attends : undefined;
 
+/** Returns what goes on under a policy that comes next: the last event, and the term of attention once slots were folded. */
+export function carriedOn(active: ActivePolicy, layers: readonly WithStates[]): Pick<ActivePolicy, 'last' | 'attends'> {
+  const attends = layers.map((layer) => termOf(active, layer)).find((term) => term);
+  return { ...(active.last && { last: active.last }), ...(attends && { attends }) };
+}
+
 /** What says which term a hook adds. */
 export interface SavedTerm {
   readonly by: string;

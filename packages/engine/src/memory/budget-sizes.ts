@@ -6,8 +6,8 @@ import type { SequenceCaches } from './caches.ts';
 
 /**
  * Returns the bytes of a sequence's slots at this number of tokens: kept slots are moved together, which costs a
- * rotation each, once the tokens exceed the window or the policy says so. What was folded before, and biases, go on to
- * take theirs.
+ * rotation each, once the tokens exceed the window or the policy says so. What was folded before, biases, and words
+ * of demoted slots go on to take theirs.
  */
 export function sizesAt(
   { context: { model, form, window, progress }, slots }: SequenceCaches,
@@ -15,7 +15,7 @@ export function sizesAt(
   tokens: number,
 ): SlotBytes {
   const moved = progress.shift > 0 || tokens > window || movesTogether(policy);
-  return policySizes(model.config, form, policy, moved, { attends, biased: slots.biased });
+  return policySizes(model.config, form, policy, moved, { attends, ...slots.traits });
 }
 
 /** Returns the active policy for an event at this number of tokens: bytes, and a share that follows, are slots again. */

@@ -17,6 +17,8 @@ export interface LayerSlots {
   readonly aligned: boolean;
   /** Whether slots add something to their logits. */
   readonly biased: boolean;
+  /** Whether slots have levels of their own. */
+  readonly demoted: boolean;
   /** Slots in use, `[kvHead]`. */
   readonly lengths: ArrayLike<number>;
   /** Returns how many slots of each head, its first ones, come before this position, `[kvHead]`. */
@@ -104,9 +106,10 @@ export class SlotCounts {
     );
   }
 
-  /** Whether slots of some layer have biases. */
-  get biased(): boolean {
-    return this.#all().some(({ biased }) => biased);
+  /** Whether slots of some layer have biases, and levels of their own. */
+  get traits(): Pick<LayerSlots, 'biased' | 'demoted'> {
+    const all = this.#all();
+    return { biased: all.some(({ biased }) => biased), demoted: all.some(({ demoted }) => demoted) };
   }
 
   /** Returns what pieces may know of a layer, or will once `ahead` more tokens have been generated. */

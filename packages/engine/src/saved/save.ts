@@ -5,7 +5,7 @@ import type { Slots, StoredState } from '../memory/snapshot.ts';
 import type { Rows } from '../cache/encode.ts';
 import { BLOCK, rowBytes } from '../cache/form.ts';
 import { levelsOf } from '../cache/records.ts';
-import { savedTerm, termOf } from '../memory/active-policy.ts';
+import { carriedOn, savedTerm } from '../memory/active-policy.ts';
 import { plainRows } from '../cache/cache-rows.ts';
 import { expectSequence } from '../expect-given.ts';
 import { writeSaved, type SavedArray } from './file.ts';
@@ -30,7 +30,7 @@ async function save(sequence: Sequence): Promise<Uint8Array> {
       model: { config, fingerprint },
     } = sequence,
     { policy, budget, last } = active,
-    attends = memory.caches.layers.map((layer) => termOf(active, layer)).find((term) => term),
+    { attends } = carriedOn(active, memory.caches.layers),
     arrays = new Map<string, SavedArray>();
   memory.expectUsable();
   if (memory.progress.length === 0)

@@ -4,10 +4,10 @@ import type { AnySignal, Budget, BudgetPlan, Policy, PositionSpan } from '@kv/co
 import type { CompiledPolicy } from '@kv/core/engine';
 import {
   activePolicyOf,
+  carriedOn,
   decodingBy,
   sameTerm,
   savedTerm,
-  termOf,
   withLevels,
   type ActivePolicy,
   type EventBudget,
@@ -91,11 +91,8 @@ export class PolicySchedule {
     return next;
   }
 
-  /** What goes on under a policy that comes next: the last event, and the term of attention once slots were folded. */
   get #carried(): Pick<ActivePolicy, 'last' | 'attends'> {
-    const { active } = this,
-      folded = this.#memory.caches.layers.some((layer) => termOf(active, layer));
-    return { ...(active.last && { last: active.last }), ...(folded && { attends: active.attends! }) };
+    return carriedOn(this.active, this.#memory.caches.layers);
   }
 
   /**

@@ -47,13 +47,14 @@ export function predictCache(
     held = Array.from({ length: L }, (_, l) => Math.min(length, attention.windows[l] ?? Infinity)),
     lengths = held.map((slots, l) => Array.from({ length: heads[l].kvHeads }, () => slots)),
     sizes = policySizes(config, form, policy),
+    inOwnLayers = policySizes(config, form, { ...policy, steps: [] }),
     allowance = allowanceOf(policy, given, length, { at, sizes }),
     plan = policy.evicts ? planBudgets(policy, allowance, lengths) : undefined,
     budgets = plan?.budgets ?? lengths,
     events = policy.evicts && (policy.levels !== undefined || budgets.some((of, l) => of.some((b) => b < held[l])));
   const slots = heads.map(({ headDim }) => slotBytes(form, headDim)), // of one slot before it is demoted
     fixed = events ? (sizes.fixedBytes ?? 0) : 0,
-    share = events ? sizes.bytesPerSlot / tokenBytes(form, config) : 1,
+    share = events ? inOwnLayers.bytesPerSlot / tokenBytes(form, config) : 1,
     left = budgets.map((of, l) => sumOf(of) * slots[l] * share),
     whole = heads.map(({ kvHeads }, l) => kvHeads * length * slots[l]); // a layer with a window holds the whole prompt until its event
   const seen = heads.map(({ kvHeads }, l) => kvHeads * held[l] * slots[l]),
