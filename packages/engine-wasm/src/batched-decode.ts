@@ -1,11 +1,20 @@
 import type { Decoder, Angles, HostState, PassOptions } from '@kv/engine';
-import { BatchBarrier, BatchSlot, YIELD_AFTER, keptLayers, layerInputs, rmsNorm, type KeptLayers } from '@kv/engine';
+import {
+  BatchBarrier,
+  BatchSlot,
+  YIELD_AFTER,
+  countViews,
+  keptLayers,
+  layerInputs,
+  rmsNorm,
+  type KeptLayers,
+} from '@kv/engine';
 import { keptOf, nothingKept, PassBuffers, queryRanks, queryRowNumbers } from './pass-buffers.ts';
 import type { WasmRunnable } from './engine.ts';
 import { alike, compilePass } from './compiled-pass.ts';
 import type { CompiledPass, MixerShape } from './compiled-pass.ts';
 import type { LoadedLoops } from './loaded-loops.ts';
-import { countViews, placeViews, type TokenViews } from './token-views.ts';
+import { placeViews, type TokenViews } from './token-views.ts';
 import type { WeightArena } from './weight-arena.ts';
 import { recordObservations } from './record-observations.ts';
 import { copyRows, rowsAt } from './rows.ts';

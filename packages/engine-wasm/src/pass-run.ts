@@ -4,6 +4,7 @@ import type { Decoder, HostState, PassOptions, WindowColumns } from '@kv/engine'
 import {
   addColumns,
   appendLayer,
+  countViews,
   layerAttention,
   listShown,
   pauser,
@@ -23,7 +24,7 @@ import { keptOf, mostKvHeads, queryRanks, queryRowNumbers, type PassBuffers } fr
 import { addShares, recordObservations, slotShares } from './record-observations.ts';
 import { angleRows, rowsAt } from './rows.ts';
 import type { LoadedLoops } from './loaded-loops.ts';
-import { countViews, placeViews, type TokenViews } from './token-views.ts';
+import { placeViews, type TokenViews } from './token-views.ts';
 import type { ThreadPool } from './thread-pool.ts';
 
 /** The part of a command that records no observations. */
@@ -274,7 +275,7 @@ export class PassRun {
       const { q, k, v, end: projected } = compiled.projected[l],
         { kvHeads, headDim } = headsOf(config, l);
       run(l === 0 ? compiled.starts[0] : compiled.projected[l - 1].end, projected, l);
-      const { visible } = await appendLayer(
+      const { visible, reads } = await appendLayer(
         caches,
         l,
         {
@@ -290,7 +291,7 @@ export class PassRun {
           listShown(views, cache, H, positions[0], to, stride),
         );
       shown = [{ layer: l, lists }];
-      countViews(counters, { slots: (H / lengths.length) * sumOf(lengths), numbers: 0 });
+      countViews(counters, { slots: (H / lengths.length) * sumOf(lengths), numbers: reads });
       counters.fused++;
       await this.#pause();
     }

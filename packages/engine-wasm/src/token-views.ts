@@ -2,7 +2,7 @@ import { KvError } from '@kv/core';
 import { stateColumns } from '@kv/core/engine';
 import { countBelow, sumOf } from '@kv/core/shared';
 import type { LayerContext, State, StateSpec, ViewChoice } from '@kv/core';
-import type { AttentionCounters, HostState, LayerMemory, PassOptions, ViewReads } from '@kv/engine';
+import type { HostState, LayerMemory, PassOptions, ViewReads } from '@kv/engine';
 import { slotModel, viewsActing } from '@kv/engine';
 import { boundsOf, joinedContext } from './shown-bounds.ts';
 import type { LoadedLoops } from './loaded-loops.ts';
@@ -223,10 +223,4 @@ function ownWords(caches: HostState, at: LayerContext, { loops, budget }: ViewCh
     }
     return own;
   });
-}
-
-/** Adds what views showed and read to a sequence's counters. */
-export function countViews(counters: AttentionCounters, { slots, numbers }: ViewReads): void {
-  counters.shownSlots = (counters.shownSlots ?? 0) + slots;
-  counters.viewReads = (counters.viewReads ?? 0) + numbers;
 }

@@ -119,6 +119,7 @@ export { appendLayer } from './host/pass.ts';
 export { recordInputs } from './host/record-inputs.ts';
 export { readTerm } from './host/terms.ts';
 export { readsLayerInput, viewsActing, withLayerInput } from './host/visibility.ts';
+export { countViews } from './memory/feed.ts';
 export { predictViews } from './memory/predict-views.ts';
 export type { ViewReads } from './memory/predict-views.ts';
 export type { PassOptions } from './host/pass.ts';

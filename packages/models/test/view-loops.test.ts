@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { compose, selector } from '@kv/core';
 import { compile } from '@kv/core/engine';
 import type { Policy } from '@kv/core';
-import { stepTogether } from '@kv/engine';
+import { hostRuntime, referenceEngine, stepTogether } from '@kv/engine';
 import { wasmRuntime } from '@kv/engine-wasm';
 import { relative } from '@kv/engine-testing/run';
 import { fixture } from '@kv/model-testing/fixture';
@@ -154,6 +154,55 @@ describe.each(inTurn(kinds, 2))('%s', (name, path) => {
       ),
       { numRuns: name === 'llama' ? 25 : 6 },
     );
+  });
+});
+
+/** The same policy, whose views run as equations. */
+const resting = (policy: Policy): Policy => ({
+  ...policy,
+  atoms: policy.atoms.map((atom) =>
+    atom.at !== 'view' || !atom.chooses
+      ? atom
+      : {
+          ...atom,
+          chooses: { ...atom.chooses, loops: atom.chooses.loops.map((loop) => ({ ...loop, rests: () => true })) },
+        },
+  ),
+});
+describe.each(['llama', 'gemma2', 'gpt_oss', 'gemma4'])('what views cost in %s', (name) => {
+  const runtimes = [wasmRuntime(newest, { threads: 1, exact: true }), hostRuntime({ engine: referenceEngine() })];
+  const counted = async (runtime: (typeof runtimes)[number], policy: Policy) => {
+    const model = await loadModel(fixture(name), { runtime }),
+      sequence = new Sequence(model, undefined, { cache: 'f32' });
+    await sequence.prefill(
+      Array.from({ length: 90 }, (_, i) => (i * 37) % model.config.vocab),
+      { policy },
+    );
+    for (let i = 0; i < 6; i++) await sequence.step((i * 5) % model.config.vocab);
+    const { shownSlots, viewReads } = sequence.memory.caches.context.counters;
+    sequence.destroy();
+    model.destroy();
+    return { shownSlots, viewReads };
+  };
+  test.each([
+    'quest(slots=24,page=8)',
+    'doubleSparsity(slots=9,channels=4)',
+    'psaw(phi=0.4)',
+    'cpe(threshold=0.3,sinks=2,local=4,budget=20)',
+    // layers that read the same slots share no sets
+    ...(name === 'gemma4' ? [] : ['hshare(query=3,measure=2,sinks=2,local=4,slots=20,channels=4)']),
+  ])('is the same whoever asks %s', async (text) => {
+    const policy = parsePolicy(text),
+      all = [];
+    for (const runtime of runtimes) all.push(await counted(runtime, policy));
+    all.push(await counted(runtimes[0], resting(policy)));
+    expect(all[0].shownSlots).toBeGreaterThan(0);
+    if (!text.startsWith('psaw')) expect(all[0].viewReads).toBeGreaterThan(0);
+    for (const other of all.slice(1)) expect(other).toEqual(all[0]);
+  });
+  test('is left out where a view does not say what it reads', async () => {
+    const { shownSlots, viewReads } = await counted(runtimes[0], parsePolicy('topKOracle(slots=9)'));
+    expect([shownSlots! > 0, viewReads]).toEqual([true, undefined]);
   });
 });
 

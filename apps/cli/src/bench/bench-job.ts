@@ -21,8 +21,13 @@ export interface ViewRun {
   readonly tokens: number;
   /** Decoded tokens per second relative to the full cache, in turns. */
   readonly ratios: readonly number[];
-  /** Slots that query heads attended to, over all layers, of as many, and numbers read to choose them; absent where the engine counts none. */
-  readonly counted?: { readonly slots: number; readonly of: number; readonly numbers: number; readonly bytes: number };
+  /** Slots that query heads attended to, over all layers, of as many, and numbers read to choose them and the bytes of both, where these are known; absent where the engine counts none. */
+  readonly counted?: {
+    readonly slots: number;
+    readonly of: number;
+    readonly numbers?: number;
+    readonly bytes?: number;
+  };
 }
 
 /** Measurements of an engine, one per turn. */

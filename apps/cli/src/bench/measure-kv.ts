@@ -97,9 +97,9 @@ async function underViews(
         whole = await took(full, token);
       ratios.push(whole / (await took(viewed, token)));
     }
-    const { shownSlots = 0, viewReads = 0 } = counters,
+    const { shownSlots = 0, viewReads } = counters,
       slots = (shownSlots - (before.shownSlots ?? 0)) / decode,
-      numbers = (viewReads - (before.viewReads ?? 0)) / decode,
+      numbers = viewReads === undefined ? undefined : (viewReads - (before.viewReads ?? 0)) / decode,
       length = ids.length + (decode + 1) / 2;
     let seen = 0;
     for (let l = 0; l < layers; l++) seen += Math.min(length, attention.windows[l] ?? Infinity);
@@ -108,7 +108,11 @@ async function underViews(
       tokens: ids.length,
       ratios,
       ...(slots > 0 && {
-        counted: { slots, of: queryHeads * seen, numbers, bytes: pair * slots + 4 * numbers },
+        counted: {
+          slots,
+          of: queryHeads * seen,
+          ...(numbers !== undefined && { numbers, bytes: pair * slots + 4 * numbers }),
+        },
       }),
     };
   } finally {

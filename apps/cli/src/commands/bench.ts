@@ -238,7 +238,7 @@ function sheet(
       String(tokens),
       spread(ratios, 2),
       counted ? `${(counted.slots / counted.of).toFixed(3)}` : '',
-      counted ? bytesText(counted.bytes) : '',
+      counted?.bytes === undefined ? '' : bytesText(counted.bytes),
     ]),
   );
   const states = measured.some(({ cache }) => cache !== undefined && cache.stateBytes > 0);

@@ -40,6 +40,59 @@ export function hider(
 const isList = (visible: SlotVisibility | readonly SlotVisibility[]): visible is readonly SlotVisibility[] =>
   Array.isArray(visible);
 
+/** What one row sees of the slots before its own: those of some ranges, and of these what a mask shows, if there is one. */
+interface ShownRow {
+  readonly own: number;
+  readonly ranges: readonly (readonly [from: number, until: number])[];
+  readonly shown: Uint8Array | undefined;
+}
+
+/**
+ * Returns what a query sees whose own slot is the newest of every head: of each KV head, or of each query head where a
+ * mask has a row for it.
+ */
+function shownRows(
+  views: readonly SlotVisibility[],
+  cache: CacheView,
+  queryHeads: number,
+  queryPosition: number,
+): readonly ShownRow[] {
+  const { heads, capacity } = cache,
+    n = longest(cache),
+    masks = views.flatMap(({ mask }) => (mask ? { mask, rows: maskRows(mask, n, heads, queryHeads) } : [])),
+    bounds = views.flatMap(({ sinks = 0, lower }) => (lower ? { sinks, first: lower(queryPosition) } : [])),
+    lists = masks.some(({ rows }) => rows === queryHeads) ? queryHeads : heads;
+  return Array.from({ length: lists }, (_, i) => {
+    const g = Math.floor((i * heads) / lists),
+      own = cache.lengths[g] - 1,
+      positions = cache.positions.subarray(g * capacity, g * capacity + own),
+      hidden = bounds.map(({ sinks, first }) => [countBelow(positions, sinks), countBelow(positions, first)] as const);
+    const shown = allOf(masks.map(({ mask, rows }) => mask.subarray(Math.floor((i * rows) / lists) * n)));
+    return { own, ranges: shownRanges(hidden, own), shown };
+  });
+}
+
+/**
+ * Counts the slots that query heads see, all together, where the query's own slot is the newest of every head.
+ * @throws KvError if a mask fits neither rows nor slots
+ */
+export function countShown(
+  views: readonly SlotVisibility[],
+  cache: CacheView,
+  queryHeads: number,
+  queryPosition: number,
+): number {
+  const rows = shownRows(views, cache, queryHeads, queryPosition);
+  let slots = 0;
+  for (const { ranges, shown } of rows) {
+    slots++;
+    for (const [from, until] of ranges)
+      if (shown === undefined) slots += until - from;
+      else for (let j = from; j < until; j++) slots += Number(shown[j] !== 0);
+  }
+  return (queryHeads / rows.length) * slots;
+}
+
 /**
  * Lists the slots that a query sees whose own slot is the newest of every head: of each KV head, or of each query head
  * where a mask has a row for it. Slots ascend. Writes each list to a row of `to`, rows `stride` numbers apart.
@@ -55,20 +108,10 @@ export function listShown(
   to: Uint32Array,
   stride: number,
 ): readonly number[] {
-  const { heads, capacity } = cache,
-    n = longest(cache),
-    masks = views.flatMap(({ mask }) => (mask ? { mask, rows: maskRows(mask, n, heads, queryHeads) } : [])),
-    bounds = views.flatMap(({ sinks = 0, lower }) => (lower ? { sinks, first: lower(queryPosition) } : [])),
-    lists = masks.some(({ rows }) => rows === queryHeads) ? queryHeads : heads;
-  return Array.from({ length: lists }, (_, i) => {
-    const g = Math.floor((i * heads) / lists),
-      own = cache.lengths[g] - 1,
-      positions = cache.positions.subarray(g * capacity, g * capacity + own),
-      hidden = bounds.map(({ sinks, first }) => [countBelow(positions, sinks), countBelow(positions, first)] as const);
-    const list = to.subarray(i * stride, (i + 1) * stride),
-      shown = allOf(masks.map(({ mask, rows }) => mask.subarray(Math.floor((i * rows) / lists) * n)));
+  return shownRows(views, cache, queryHeads, queryPosition).map(({ own, ranges, shown }, i) => {
+    const list = to.subarray(i * stride, (i + 1) * stride);
     let end = 0;
-    for (const [from, until] of shownRanges(hidden, own))
+    for (const [from, until] of ranges)
       for (let j = from; j < until; j++) {
         list[end] = j;
         if (shown === undefined || shown[j] !== 0) end++;

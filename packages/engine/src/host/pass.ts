@@ -1,9 +1,11 @@
 import type { Tensor } from '@kv/core';
+import { sumOf } from '@kv/core/shared';
 import { attend } from '../attention/attention.ts';
 import type { AttendOptions, AttentionStats, WindowColumns } from '../attention/attention.ts';
 import { layerAttention } from '../attention/layer-attention.ts';
+import { countShown } from '../attention/visible.ts';
 import type { Keeps, SlotReader } from '../decoder/keeps.ts';
-import type { FeedOptions } from '../memory/feed.ts';
+import { countViews, type FeedOptions } from '../memory/feed.ts';
 import type { Projection } from './decoder.ts';
 import { writeState } from './event.ts';
 import { liveRows, pick, pickPositions, pickQueries, put, withFrozen } from './frozen.ts';
@@ -157,7 +159,7 @@ function observes(
 
 /**
  * Appends keys and values of these positions to a layer, records its queries, and asks the policy's views what they
- * leave visible. Returns that, and where attention adds its column sums.
+ * leave visible. Returns that, the numbers that they read, if known, and where attention adds its column sums.
  * @param options.reader where several layers read these slots: the one whose queries these are. Keys and values are the
  * first one's
  * @param options.input returns what the layer's projections read of the newest token
@@ -176,7 +178,11 @@ export async function appendLayer(
     readonly reader?: SlotReader | undefined;
     readonly input?: () => Tensor;
   },
-): Promise<{ readonly visible: readonly ViewSelection[]; readonly sums: ReturnType<typeof statistics> }> {
+): Promise<{
+  readonly visible: readonly ViewSelection[];
+  readonly reads: number | undefined;
+  readonly sums: ReturnType<typeof statistics>;
+}> {
   const { shared } = caches,
     { backend, progress } = caches.context,
     layer = caches.layers[l],
@@ -193,13 +199,16 @@ export async function appendLayer(
     active.policy,
     phase,
     { ...caches.slots.layerContext(l, active), ...(reader && { queryHeads: reader.rows.length }) },
+    cache.lengths,
     withLayerInput(caches.reader(l, { reader }), phase, input),
     backend,
     (needs, state) => writeState(needs, state, layer.states, shared, backend, reader?.rows),
     seen !== undefined,
   );
   if (visible.length > 0) seen?.(l, visible, reader);
-  return { visible, sums };
+  const all = visible.map(({ reads }) => reads ?? Number.NaN),
+    reads = sumOf(all);
+  return { visible, reads: Number.isNaN(reads) ? undefined : reads, sums };
 }
 
 /** Lets rows attend under the policy's views, and finishes the layer. */
@@ -233,12 +242,11 @@ async function attendLayer(
     input = (): Tensor =>
       backend.ops.from({ data: decoder.readInput(place, x.subarray(x.length - hidden)), shape: [1, 1, hidden] });
   if (begins && decoder.fused && (phase === 'decode' || !active.policy.evicts)) cache.fit(positions.length);
-  const { visible, sums: added } = await appendLayer(
-    caches,
-    l,
-    { q, k, v, at, positions },
-    { phase, active, reader, input, ...(seen && { seen }) },
-  );
+  const {
+    visible,
+    reads,
+    sums: added,
+  } = await appendLayer(caches, l, { q, k, v, at, positions }, { phase, active, reader, input, ...(seen && { seen }) });
   if (begins) passing.sums = added;
   const { sums } = passing,
     stride = sums?.stride ?? cache.length,
@@ -259,14 +267,20 @@ async function attendLayer(
   const { windows } = passing,
     stats = sums || windows.length > 0 ? { ...sums, stride, windows, among: reader } : undefined;
   const term = termOf(active, layer),
+    shown = layerAttention(decoder, place, visible),
     attention: AttendOptions = {
       q,
       queryPositions: at,
       cache,
       counters,
-      ...layerAttention(decoder, place, visible),
+      ...shown,
       ...(stats && { stats }),
     };
+  if (phase === 'decode' && visible.length > 0)
+    countViews(counters, {
+      slots: countShown(shown.visible ?? [], cache, q.length / cache.headDim, at[at.length - 1]),
+      numbers: reads,
+    });
   let out = x;
   if (at.length > 0 && !term) out = await decoder.attendAndFinish(place, x, attention, gate, inputs);
   else if (at.length > 0 && term) {

@@ -14,6 +14,25 @@ export interface ViewSelection extends SlotVisibility {
     readonly forced?: Float32Array | undefined;
     readonly active?: Float32Array | undefined;
   };
+  /** Numbers that rows which chose have read; absent where only the view's pieces could tell. */
+  readonly reads?: number;
+}
+
+/** Returns how many numbers the rows that choose read under a view, as its loops count them, if it has loops. */
+function readsOf(
+  { chooses, needs }: ViewHook,
+  at: LayerContext,
+  lengths: ArrayLike<number>,
+  active?: ArrayLike<number>,
+): number | undefined {
+  if (!chooses) return needs.length === 0 ? 0 : undefined;
+  if (!chooses.acts(at)) return 0;
+  let numbers = 0;
+  for (let h = 0; h < at.queryHeads; h++) {
+    const slots = lengths[Math.floor((h * lengths.length) / at.queryHeads)];
+    if (active?.[h] !== 0) for (const { reads } of chooses.loops) numbers += reads?.({ ...at, slots }) ?? 0;
+  }
+  return numbers;
 }
 
 /** Returns the views of a policy that act in this phase. */
@@ -44,11 +63,13 @@ export const withLayerInput =
 /**
  * Returns what the policy's views leave visible to the current queries of this layer, all views combined; where
  * `judged`, with what they selected by.
+ * @param lengths slots in use, `[kvHead]`
  */
 export async function visibleNow(
   policy: CompiledPolicy,
   phase: 'prefill' | 'decode',
   at: LayerContext,
+  lengths: ArrayLike<number>,
   read: (signal: AnySignal) => unknown,
   backend: Backend,
   write: (needs: readonly AnySignal[], state: ReadonlyMap<string, Tensor>) => Promise<void>,
@@ -58,7 +79,8 @@ export async function visibleNow(
   for (const hook of viewsActing(policy, phase)) {
     const { mask, sinks, lower, state, chosen, checks = [] } = runView(hook, { at, ops: backend.ops, read });
     const by = judged && chosen ? [chosen.scores, chosen.forced, chosen.active] : [],
-      wanted = [...checks.map(({ bad }) => bad), ...[mask, ...by].filter((x) => x !== undefined)],
+      chose = hook.chooses && chosen?.active,
+      wanted = [...checks.map(({ bad }) => bad), ...[mask, chose, ...by].filter((x) => x !== undefined)],
       values = new Map((await backend.read(wanted)).map((value, i) => [wanted[i], value]));
     expectPromises(
       checks,
@@ -66,8 +88,10 @@ export async function visibleNow(
     );
     if (state) await write(hook.needs, state);
     const [scores, forced, active] = by.map((x) => x && (values.get(x)?.data as Float32Array)),
-      hides = mask && values.get(mask)?.data;
+      hides = mask && values.get(mask)?.data,
+      reads = readsOf(hook, at, lengths, chose && values.get(chose)?.data);
     out.push({
+      ...(reads !== undefined && { reads }),
       ...(hides && { mask: shownBy(hides) }),
       ...(sinks !== undefined && { sinks }),
       ...(lower && { lower }),

@@ -11,9 +11,21 @@ export interface AttentionCounters {
   layeredPasses?: number;
   /** Passes of one token that were batched with those of other sequences. */
   batchedPasses?: number;
-  /** Slots that heads of decoded tokens attended to where views acted, and numbers that choosing them read. */
+  /** Slots that heads of decoded tokens attended to where views acted. */
   shownSlots?: number;
+  /** Numbers that choosing them read; absent once a view chose that does not say how many it reads. */
   viewReads?: number;
+}
+
+/** Adds what views showed, and the numbers that were read to choose it, if they are known. */
+export function countViews(
+  counters: AttentionCounters,
+  { slots, numbers }: { readonly slots: number; readonly numbers: number | undefined },
+): void {
+  const unknown = numbers === undefined || (counters.shownSlots !== undefined && counters.viewReads === undefined);
+  counters.shownSlots = (counters.shownSlots ?? 0) + slots;
+  if (unknown) delete counters.viewReads;
+  else counters.viewReads = (counters.viewReads ?? 0) + numbers;
 }
 
 /** Options of feeding a block of tokens. */
