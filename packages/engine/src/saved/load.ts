@@ -16,7 +16,7 @@ import { Outputs } from '../sequence/outputs.ts';
 import { Sequence } from '../sequence/sequence.ts';
 import { notRemembered, observationPlan, type ObservationPlan } from '../memory/observation-plan.ts';
 import { activePolicyOf, sameTerm, type EventBudget, type EventResult } from '../memory/active-policy.ts';
-import { sizesAt } from '../memory/budget-sizes.ts';
+import { resized, sizesAt } from '../memory/budget-sizes.ts';
 import type { Model } from '../memory/runtime.ts';
 import type { LayerSnapshot, Slots, Snapshot, StoredState } from '../memory/snapshot.ts';
 import { checkCounts, checkNumbers } from './checks.ts';
@@ -76,9 +76,15 @@ export async function loadCache(
       throw new KvError(where, 'expected protected positions that the cache holds, got some that it does not');
     const { tokens } = manifest,
       last = lastEvent(manifest, arrays, levelOf(memory.cache.form)),
-      given = budget ?? (manifest.bytes === undefined ? undefined : { bytes: manifest.bytes }),
-      sizes = sizesAt(memory.caches, { policy: compiled, ...(attends && { attends }) }, tokens),
-      allowance = given === undefined ? savedBudget(manifest) : allowanceOf(compiled, given, tokens, { sizes }),
+      next = { policy: compiled, ...(attends && { attends }) },
+      sizes = sizesAt(memory.caches, next, tokens),
+      before = savedBudget(manifest),
+      // bytes are slots again once a policy evicts to them
+      given = budget ?? (compiled.evicts && before?.bytes !== undefined ? { bytes: before.bytes } : undefined),
+      allowance =
+        given === undefined
+          ? before && resized(before, sizesAt(memory.caches, next, tokens, unmovedForm(manifest.form)), sizes)
+          : allowanceOf(compiled, given, tokens, { sizes }),
       active = activePolicyOf(compiled, allowance, { ...(last && { last }), ...(attends && { attends }) });
     const notes =
       budget !== undefined && !compiled.evicts
@@ -96,11 +102,12 @@ export async function loadCache(
 }
 
 /** Returns the budget that the sequence had. */
-const savedBudget = ({ budget, share }: SavedManifest): EventBudget | undefined =>
+const savedBudget = ({ budget, bytes, share }: SavedManifest): EventBudget | undefined =>
   budget === null
     ? undefined
     : {
         slots: budget,
+        ...(bytes !== undefined && { bytes }),
         ...(share && { share: share.of, requested: share.asked, ...(share.follows && { follows: true }) }),
       };
 

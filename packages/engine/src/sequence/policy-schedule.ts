@@ -15,7 +15,7 @@ import {
 } from '../memory/active-policy.ts';
 import { levelOf } from '../cache/records.ts';
 import { expectLevelsFit, movesTogether } from '../cache/slot-sizes.ts';
-import { sizesAt } from '../memory/budget-sizes.ts';
+import { resized, sizesAt } from '../memory/budget-sizes.ts';
 import { expectViewsFit } from '../memory/expect-views.ts';
 import type { Memory } from '../memory/memory.ts';
 import { expectRecorded, observationPlan } from '../memory/observation-plan.ts';
@@ -65,13 +65,19 @@ export class PolicySchedule {
     const { config } = this.#memory.caches.context.model;
     expectLevelsFit(policy, config);
     expectViewsFit(policy, config);
-    const place = { at, sizes: sizesAt(this.#memory.caches, activePolicyOf(policy, undefined, this.#carried), tokens) },
+    const { caches } = this.#memory,
+      sizes = sizesAt(caches, activePolicyOf(policy, undefined, this.#carried), tokens),
+      place = { at, sizes },
       before = this.active.budget;
     if (budget !== undefined) return allowanceOf(policy, budget, tokens, place);
     if (before === undefined) return policy.choosesBudget ? { slots: tokens } : undefined;
     if (before.bytes !== undefined) return allowanceOf(policy, { bytes: before.bytes }, tokens, place);
-    if (before.share === undefined) expectBudget(policy, before.slots, { at });
-    return before.share === undefined ? before : { ...before, slots: policy.least(tokens, before.slots) };
+    if (before.share === undefined) {
+      expectBudget(policy, before.slots, { at });
+      return before;
+    }
+    const next = resized(before, sizesAt(caches, this.active, tokens), sizes);
+    return { ...next, slots: policy.least(tokens, next.slots) };
   }
 
   /**

@@ -223,6 +223,29 @@ describe('a budget in bytes', () => {
     );
     sequence.destroy();
   });
+  test('of a saved cache asks for no slots of a form that it does not hold, where no policy evicts', async () => {
+    const sequence = new Sequence(model, undefined, { cache: 'q4' });
+    await sequence.prefill(prompt, { policy, budget: '2000B' });
+    const loaded = await loadCache(model, await saveCache(sequence), { cache: 'f32' });
+    expect(loaded.active.budget).toEqual({ slots: sequence.active.budget?.slots, bytes: 2000 });
+    await expect(loaded.evict(policy, undefined as never)).rejects.toThrow('2000B hold no slot');
+    for (const each of [sequence, loaded]) each.destroy();
+  });
+  test.each([undefined, policy])(
+    'as a share of a form is as many bytes in another form on load, and under another policy',
+    async (on) => {
+      const sequence = new Sequence(model, undefined, { cache: 'q8' }),
+        share = '40% of f16' as const,
+        most = 0.4 * 30 * slotSizes(model.config, 'q8').bytesOf('f16');
+      await sequence.prefill(prompt, { policy, budget: share });
+      const loaded = await loadCache(model, await saveCache(sequence), { cache: 'f32', ...(on && { policy: on }) });
+      expect(loaded.active.budget?.slots).toBe(Math.floor(most / slotSizes(model.config, 'f32').bytesPerSlot));
+      expect(loaded.active.budget?.share).toBe(share);
+      await sequence.evict('knorm | topK | rerotate', undefined as never);
+      expect(live(sequence)).toBeLessThanOrEqual(most);
+      for (const each of [sequence, loaded]) each.destroy();
+    },
+  );
   test('is that of a prefix store and of a chat, whose slots are moved at last', async () => {
     const store = createPrefixStore(model, { maxBytes: 1e6, policy, budget, cache: 'q8' });
     await store.add(prompt);
