@@ -54,6 +54,41 @@ test.each([
   },
 );
 
+test.each([
+  ['llama', 'kvcompose', 'once more'],
+  ['llama', 'kvzip | topK', 'with an instruction'],
+  ['llama', 'crystalcache(recent=8)', 'layer by layer'],
+  ['gemma4', 'kvcompose', 'once more'],
+] as const)('the peak counts the copy that a second pass fills: %s, %s', async (name, text, fed) => {
+  const model = await loadModel(fixture(name), { cache: 'q8' }),
+    policy = parsePolicy(text),
+    { bytes, cache } = await predict(compile(policy), model.config, ids.length, '40%', 'q8'),
+    sequence = new Sequence(model);
+  await sequence.prefill(ids, { policy, budget: '40%' });
+  const { ledger, cache: used } = sequence.memory;
+  expect(used.peakBytes).toBeGreaterThan(bytes.before);
+  expect(ledger.peak).toBeGreaterThanOrEqual(used.peakBytes);
+  expect(ledger.peakAllocated).toBeGreaterThanOrEqual(ledger.peak);
+  if (fed === 'once more') expect(bytes.peak).toBe(used.peakBytes);
+  // an instruction has about as many tokens as foreseen; a copy of the first layer may be made before the last one is full
+  else expect(Math.abs(bytes.peak - used.peakBytes)).toBeLessThan(ids.length * cache.bytesPerToken);
+  expect([ledger.entry('copies').live, ledger.entry('cache').live]).toEqual([0, used.liveBytes]);
+  sequence.destroy();
+  expect(ledger.allocated).toBe(0);
+  model.destroy();
+});
+
+test.each([12, 64])('a ring of %s queries holds no more than a shorter prompt has', async (window) => {
+  const model = await loadModel(fixture('llama')),
+    policy = parsePolicy(`snapkv(window=${window}) | topK`),
+    { bytes } = await predict(compile(policy), model.config, ids.length, '100%', 'f32'),
+    sequence = new Sequence(model);
+  await sequence.prefill(ids, { policy, budget: '100%' });
+  expect(bytes.rings).toBe(sequence.memory.ledger.entry('rings').live);
+  sequence.destroy();
+  model.destroy();
+});
+
 test('layers that read the slots of another are named, and what a score counts', async () => {
   const model = fixture('gemma4'),
     said = await kv(['explain', 'tova', '--model', model, '--length', '60', '--budget', '25%'], { columns: 1000 }),

@@ -1,13 +1,22 @@
 import { connect } from 'node:net';
 import { fileURLToPath } from 'node:url';
-import { slotBytes, slotModel, slotSizes, snapshotsOfPrefix, commonHeads } from '@kv/engine';
+import { slotBytes, slotSizes, snapshotsOfPrefix, commonHeads } from '@kv/engine';
+import { KvError } from '@kv/core';
 import { generate, loadModel, Sequence } from '@kv/models';
 import type { CacheForm } from '@kv/models';
 import { catalogue, parsePolicy } from '@kv/policies';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { sequenceBytes, decodeSlots, prefillSlots } from '../src/run/memory-estimate.ts';
+import {
+  answerBytes,
+  decodeSlots,
+  protectingPolicy,
+  requestBytes,
+  sequenceBytes,
+  storedSlots,
+} from '../src/run/memory-estimate.ts';
 import { compile } from '@kv/core/engine';
+import type { AnswerLimits } from '../src/run/answer-choice.ts';
 import { embedded, serve } from './serve.ts';
 import type { Serving } from './serve.ts';
 
@@ -92,6 +101,12 @@ describe('one memory budget', () => {
         'quest(slots=8,page=3)',
         'doubleSparsity(slots=8)',
         'cpe(budget=16,sinks=2,local=4)',
+        'snapkv(window=64)',
+        'streamingRerotated',
+        'snapkv(window=8) | topK | rerotate',
+        'kvzip | topK',
+        'kvcompose',
+        'crystalcache(recent=8)',
       ];
     const known = texts.filter((text) => {
       try {
@@ -118,12 +133,14 @@ describe('one memory budget', () => {
         ),
         fc.option(fc.integer({ min: 4, max: 50 }), { nil: undefined }),
         fc.option(fc.integer({ min: 1, max: 8 }), { nil: undefined }),
-        async ([model, cacheForm], text, tokens, more, asked, block, every) => {
-          fc.pre(!text.startsWith('finch') || (tokens > 40 && block === undefined)); // a question begins in it
-          const { config } = model,
-            { layers: count } = slotModel(config),
+        fc.option(fc.integer({ min: 1, max: 90 }), { nil: undefined }),
+        async ([model, cacheForm], text, tokens, more, asked, block, every, protect) => {
+          // a question begins in it, and ends what is kept
+          fc.pre(!text.startsWith('finch') || (model === whole && tokens > 40 && (block ?? protect) === undefined));
+          const { config, tokenizer } = model,
             policy = parsePolicy(text),
             compiled = compile(policy),
+            again = compiled.needs.some(({ cost, provide }) => cost === 'pass' && provide),
             viewed = compiled.hooks('view').length > 0,
             sizes = slotSizes(config, cacheForm),
             budget = typeof asked === 'object' ? { bytes: (asked.slots + 0.5) * sizes.bytesPerSlot } : asked,
@@ -132,36 +149,87 @@ describe('one memory budget', () => {
               : viewed
                 ? { policy: compiled }
                 : {};
-          const layers = (n: number): number[] => Array<number>(count).fill(n),
-            all = tokens + more,
-            read = prefillSlots(way, tokens);
-          const promised = Math.max(
-            sequenceBytes({ config, cacheForm }, layers(read), all, way),
-            sequenceBytes({ config, cacheForm }, layers(read + decodeSlots(way, read, tokens, more)), all, way),
-          );
-          const sequence = new Sequence(model, undefined, { cache: cacheForm, snapshots: snapshotsOfPrefix });
+          const spans = compiled.evicts && protect !== undefined && protect <= tokens ? [[0, protect] as const] : [],
+            stored = { config, cacheForm, tokenizer },
+            limits = { maxNewTokens: more } as AnswerLimits;
+          const held = protectingPolicy(way, spans);
+          fc.pre(!again || 2 * (tokens + more) + 30 < config.maxPositions); // a second pass fits the context
+          const promised = requestBytes({ sequencePolicy: held, limits, n: 1 }, stored, tokens),
+            sequence = new Sequence(model, undefined, { cache: cacheForm, snapshots: snapshotsOfPrefix }),
+            { ledger, slots } = sequence.memory;
           try {
             const ids = Array.from({ length: tokens }, (_, i) => (i * 31) % config.vocab);
+            sequence.protect(spans);
             for await (const _ of sequence.prefillParts(ids, {
               ...(compiled.evicts && { policy, budget, block }),
               ...(viewed && { policy }),
               part: 16,
             }));
+            expect(ledger.peakAllocated).toBeLessThanOrEqual(promised);
+            // and what is promised to an answer once the prompt is read
+            const left = slots.lengths().map((heads) => {
+                const longest = Math.max(...heads);
+                return longest + decodeSlots(held, longest, tokens, more);
+              }),
+              answer = Math.min(promised, answerBytes(stored, left, tokens + more, held, storedSlots(sequence)));
+            ledger.forgetPeaks();
             for (let i = 0; i < more; i++)
               await sequence.step((i * 17) % config.vocab, compiled.evicts ? every : undefined);
-            expect(sequence.memory.ledger.peakAllocated).toBeLessThanOrEqual(promised);
+            expect(ledger.peakAllocated).toBeLessThanOrEqual(answer);
+          } catch (cause) {
+            // a budget that cannot hold what is forced, or no question
+            if (!KvError.is(cause) || !['budget', 'questionAttention'].includes(cause.at)) throw cause;
           } finally {
             sequence.destroy();
           }
         },
       ),
-      { numRuns: 60 },
+      {
+        numRuns: 60,
+        examples: [
+          [[whole, 'q8'], 'streaming', 352, 1, '10%', 16, undefined, 250],
+          [[whole, 'f32'], 'kvzip | topK', 200, 0, '25%', undefined, undefined, undefined],
+          [[whole, 'q8'], 'kvcompose', 200, 0, '25%', undefined, undefined, undefined],
+          [[whole, 'q8'], 'streamingRerotated', 282, 4, '60%', undefined, undefined, undefined],
+          [[whole, 'f32'], 'snapkv(window=8) | topK | rerotate', 282, 4, '70%', undefined, undefined, undefined],
+          [[shared, 'q8'], 'scissorhands', 43, 1, 12, undefined, undefined, undefined],
+          [[shared, 'q8'], 'snapkv(window=64)', 26, 25, '50%', undefined, undefined, undefined],
+        ],
+      },
     );
     // no more than that, so that more prompts fit
     const full = (cacheForm: CacheForm): number =>
         sequenceBytes({ config, cacheForm }, Array(config.layers).fill(500), 500, {}),
       slot = (cacheForm: CacheForm): number => slotBytes(cacheForm, commonHeads(config).headDim, true);
     for (const form of cacheForms) expect(full(form) / full('f32')).toBeCloseTo(slot(form) / slot('f32'));
+  });
+  test('nor does a server promise too little to what is protected, read again or moved, of one turn or two', async () => {
+    const on = await serve({ protect: ['system'], limits: { part: 16 } }),
+      prompt = words(280, 5),
+      system = { role: 'system', content: words(150, 5) },
+      asked = { role: 'user', content: words(60) };
+    const ways = [
+      { policy: 'streaming', budget: '10%', block: 16, kv: { protect: [[0, 250]] } },
+      { policy: 'kvzip | topK', budget: '25%' },
+      { policy: 'crystalcache(recent=8)', budget: '25%', every: 2 },
+      { policy: 'streamingRerotated', budget: '60%', n: 2 },
+    ];
+    for (const way of ways) {
+      const { status, json } = await on.post('/v1/completions', { prompt, max_tokens: 4, ...way });
+      expect([status, json.error]).toEqual([200, undefined]);
+    }
+    for (const { kv: _, ...way } of ways) {
+      const turn = (messages: readonly object[]) =>
+          on.post('/v1/chat/completions', { messages, max_tokens: 4, temperature: 0, ...way }),
+        { status, json } = await turn([system, asked]);
+      expect([status, json.error]).toEqual([200, undefined]);
+      const next = await turn([system, asked, json.choices[0].message, asked]);
+      expect([next.status, next.json.error]).toEqual([200, undefined]);
+      expect(next.json.usage.prompt_tokens_details.cached_tokens).toBeGreaterThan(0);
+    }
+    expect(await exceeded(on)).toBe('kv_promise_exceeded_total 0');
+    await on.server.close();
+    expect(empty(on)).toBe(true);
   });
   test('where layers carry states, answers count them, and prompts begin with those of a shared prefix', async () => {
     const model = await loadModel(HYBRID),

@@ -3,16 +3,18 @@ import { range, sumOf } from '@kv/core/shared';
 import type { AnySignal, Budget, LevelShares } from '@kv/core';
 import { isInputSignal, isState, signalKey, slotState, stateColumns } from '@kv/core/engine';
 import type { CompiledPolicy } from '@kv/core/engine';
-import { deltaChannels, ffnOf, slotLayers, spaceChannels, type Mixer } from '@kv/checkpoints';
+import { deltaChannels, ffnOf, slotHeads, slotLayers, spaceChannels, type Mixer } from '@kv/checkpoints';
 import { planGpu } from '@kv/gpu';
 import { shapeCosts } from '@kv/engine-webgpu';
 import type { ShapeCosts } from '@kv/engine-webgpu';
 import {
   foldedBytes,
   joinedHeads,
+  keptLayers,
   keyValueBytes,
   predictCache,
   predictViews,
+  slotBytes,
   slotModel,
   stateBytes,
   tokenBytes,
@@ -150,8 +152,8 @@ export async function predict(
     bytes: {
       before,
       after,
-      peak,
-      rings: window === 0 ? 0 : window * (width * 4 + 4 * L),
+      peak: Math.max(peak, (waits(policy) ? before : peak) + (events ? copyBytes(policy, model, length, form) : 0)),
+      rings: window === 0 ? 0 : Math.min(window, length) * (width * 4 + 4 * L),
       statistics: statistics * 4,
       pieceNumbers: pieceBytes(policy, config, length) - foldedBytes(policy, config), // which `after` holds
       layerStates: stateBytes(model),
@@ -279,6 +281,23 @@ function mixerWork(mixer: Mixer, { queryHeads, hidden, attention }: ModelConfig)
 
 /** Returns about as many ids as a text has tokens. */
 const encode = (text: string): readonly number[] => [...range(0, Math.ceil(text.length / 4))];
+
+/** Returns the most bytes of slots that a copy holds while a second pass fills it: with what it feeds, or layer by layer. */
+function copyBytes({ needs }: CompiledPolicy, model: ModelConfig, length: number, form: CacheForm): number {
+  const { attention } = slotModel(model),
+    slot = slotHeads(model).map(({ kvHeads, headDim }) => kvHeads * slotBytes(form, headDim)),
+    whole = slot.map((bytes) => bytes * length),
+    shared = keptLayers(model).readers.some((readers) => readers.length > 1);
+  return Math.max(
+    0,
+    ...needs.filter(secondPass).map(({ feeds }) => {
+      const more = feeds?.({ encode, ids: [...range(0, length)] }).length;
+      // where layers read the slots of others, those of all layers stay
+      if (more === undefined) return Math.max(...whole) + (shared ? sumOf(whole) : 0);
+      return sumOf(slot.map((bytes, l) => bytes * (Math.min(length, attention.windows[l] ?? Infinity) + more)));
+    }),
+  );
+}
 
 /** Whether a signal needs another pass over the model. */
 export const secondPass = ({ cost, provide }: AnySignal): boolean => cost === 'pass' && provide !== undefined;

@@ -1,4 +1,6 @@
 import { KvError } from '@kv/core';
+import type { PositionSpan } from '@kv/core';
+import { sumOf } from '@kv/core/shared';
 import { snapshotsOfPrefix } from '@kv/engine';
 import { Sequence } from '@kv/models';
 import type { Model } from '@kv/models';
@@ -7,13 +9,28 @@ import { AnswerChoice } from './answer-choice.ts';
 import { ConversationCaches } from './conversations.ts';
 import type { Job, SchedulerObserver, SchedulerOptions, SequenceRequest } from './job.ts';
 import { MemoryBudget } from './memory-budget.ts';
-import { decodeSlots, requestBytes, scratchBytes, sequenceBytes, startsFromPrefix } from './memory-estimate.ts';
+import {
+  answerBytes,
+  decodeSlots,
+  protectingPolicy,
+  requestBytes,
+  scratchBytes,
+  startsFromPrefix,
+  storedSlots,
+} from './memory-estimate.ts';
 import { noMemory } from './refusals.ts';
 
 /** Maximum operations of one policy step: about a second, during which the event loop is blocked. */
 const MOST_OPERATIONS = 2 ** 33;
 
 type Options = Pick<SchedulerOptions, 'memory' | 'part' | 'running' | 'conversations'>;
+
+/** Returns the positions that a request protects of the conversation that it goes on from and of what follows. */
+export function protectedOf({ ids, protect }: SequenceRequest, from?: Job['from']): readonly PositionSpan[] {
+  if (!protect || !from) return protect?.(ids) ?? [];
+  const { kept, length } = from.state;
+  return (from.protects ??= protect([...kept.sequence.progress.text.ids.slice(0, length), ...from.ids]));
+}
 
 /** The caches of all jobs: bytes of a sequence are reserved before it grows, and caches stay after their answers. */
 export class CacheMemory {
@@ -53,8 +70,14 @@ export class CacheMemory {
    */
   needOf(request: SequenceRequest, from?: Job['from']): number {
     const { kept, length = 0 } = from?.state ?? {},
-      held = kept && { length, slots: Math.min(length, kept.sequence.memory.slots.longest) },
-      need = Math.max(kept?.bytes ?? 0, requestBytes(request, this.#model, (from ?? request).ids.length, held));
+      held = kept && {
+        length,
+        slots: Math.min(length, kept.sequence.memory.slots.longest),
+        stored: storedSlots(kept.sequence),
+      },
+      spans = [...(kept?.sequence.active.policy.protectedSpans ?? []), ...protectedOf(request, from)],
+      way = { ...request, sequencePolicy: protectingPolicy(request.sequencePolicy, spans) },
+      need = Math.max(kept?.bytes ?? 0, requestBytes(way, this.#model, (from ?? request).ids.length, held));
     if (need <= this.pool.limit) return need;
     throw new Refusal(
       `the prompt and its answers may need ${need + this.scratch} bytes of cache, more than all of the ${this.#options.memory} that there are: ask for fewer tokens, or a smaller budget with a block`,
@@ -131,20 +154,25 @@ export class CacheMemory {
    * @throws Refusal with 503 where there is no room
    */
   fork(job: Job, sequence: Sequence): void {
-    const { sequencePolicy, limits, n, offset } = job.request,
+    const { limits, n, offset, sequencePolicy: asked } = job.request,
+      sequencePolicy = protectingPolicy(asked, sequence.active.policy.protectedSpans),
       { length } = sequence.progress;
     const slots = sequence.memory.slots.lengths().map((heads) => {
         const longest = Math.max(...heads);
         return longest + decodeSlots(sequencePolicy, longest, length, limits.maxNewTokens);
       }),
-      each = sequenceBytes(this.#model, slots, length + limits.maxNewTokens, sequencePolicy),
-      promised = Math.max(sequence.memory.ledger.allocated, each),
-      more = n * promised - job.need;
+      answer = (stored?: readonly number[]): number =>
+        answerBytes(this.#model, slots, length + limits.maxNewTokens, sequencePolicy, stored),
+      others = Array<number>(n - 1).fill(answer()),
+      // the first goes on in the prompt's storage, which its need holds, the others in copies that fit
+      first = Math.min(job.need - sumOf(others), answer(storedSlots(sequence))),
+      promises = [Math.max(sequence.memory.ledger.allocated, first), ...others],
+      more = sumOf(promises) - job.need;
     if (more > 0 && !this.pool.take(more)) throw noMemory();
     if (more < 0) this.pool.give(-more);
     job.need = 0;
     delete job.sequence;
-    for (let i = 0; i < n; i++)
+    for (const [i, promised] of promises.entries())
       job.choices.push(new AnswerChoice(i, i === 0 ? sequence : sequence.fork(), limits, promised, offset));
   }
 

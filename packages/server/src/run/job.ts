@@ -1,3 +1,4 @@
+import type { PositionSpan } from '@kv/core';
 import type { CacheUsage, Sequence } from '@kv/models';
 import type { ScoredToken } from '../protocol/logprobs.ts';
 import type { Channel } from './channel.ts';
@@ -72,8 +73,12 @@ export interface Job {
   /** Where the conversation is that it goes on from; `undefined` where there is none, absent until it was looked for. */
   found?: FoundConversation | undefined;
   looking?: 'now' | 'done';
-  /** The conversation, and the tokens that follow it. */
-  from?: { readonly state: ConversationState; readonly ids: readonly number[] };
+  /** The conversation, the tokens that follow it, and the positions that the request protects, once they are found. */
+  from?: {
+    readonly state: ConversationState;
+    readonly ids: readonly number[];
+    protects?: readonly PositionSpan[];
+  };
   /** The cache at whose end it began. */
   parent?: KeptConversation | undefined;
   sequence?: Sequence;

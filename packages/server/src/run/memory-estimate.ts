@@ -1,5 +1,6 @@
-import { isState, mostKept, slotState } from '@kv/core/engine';
-import type { AnySignal } from '@kv/core';
+import { isState, mostKept, slotState, withProtected } from '@kv/core/engine';
+import { range, sumOf } from '@kv/core/shared';
+import type { AnySignal, PositionSpan } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import {
   movedForm,
@@ -14,12 +15,13 @@ import {
   waits,
   headDims,
   joinedHeads,
+  keptLayers,
   slotHeads,
   type Heads,
   type KvHeads,
 } from '@kv/engine';
 
-import type { Model, ModelConfig } from '@kv/models';
+import type { Model, ModelConfig, Sequence } from '@kv/models';
 import type { SequenceRequest } from './job.ts';
 import type { SequencePolicy } from './sequence-policy.ts';
 
@@ -36,6 +38,12 @@ const recordedSignals = ({ policy }: SequencePolicy): readonly AnySignal[] =>
 /** Returns the policy if its events evict. */
 const evicting = ({ policy, budget }: SequencePolicy): CompiledPolicy | undefined =>
   policy?.evicts && (budget !== undefined || policy.choosesBudget) ? policy : undefined;
+
+/** Returns the policy of a sequence that protects these positions too: a share of a budget yields to them. */
+export const protectingPolicy = (
+  { policy, ...way }: SequencePolicy,
+  spans: readonly PositionSpan[],
+): SequencePolicy => ({ ...way, policy: policy && withProtected(policy, spans) });
 
 /** Whether every head keeps the number of slots that the budget says. */
 const even = ({ steps, choosesBudget }: CompiledPolicy): boolean =>
@@ -61,10 +69,14 @@ export function startsFromPrefix(sequencePolicy: SequencePolicy, rest: number): 
   );
 }
 
-/** What a prompt goes on from: tokens, and slots of the longest head that is left of them. */
+/**
+ * What a prompt goes on from: tokens, slots of the longest head that is left of them, and slots that the storage of each
+ * layer has room for.
+ */
 export interface RequestHoldings {
   readonly length: number;
   readonly slots: number;
+  readonly stored?: readonly number[];
 }
 const NOTHING: RequestHoldings = { length: 0, slots: 0 };
 
@@ -93,22 +105,40 @@ export function decodeSlots(sequencePolicy: SequencePolicy, slots: number, promp
   );
 }
 
+/** Returns what storage of n slots grows to. */
+const grown = (n: number): number => Math.ceil(1.25 * n) + 2;
+
 /**
- * Returns an upper bound on the bytes of a sequence with `slots[l]` slots a head in layer `l` of those that keep slots,
- * including storage that is being replaced, the states of the other layers, and snapshots of them.
+ * Returns an upper bound on the slots that each layer's storage has room for: after an event up to twice as many as were
+ * kept, where the ledger counts that much.
  */
-export function sequenceBytes(
-  { config, cacheForm: form }: StoredModel,
-  slots: readonly number[],
-  tokens: number,
-  sequencePolicy: SequencePolicy,
-): number {
-  const { hidden: D, maxPositions } = config,
-    heads = joinedHeads(config),
-    mostHeads = Math.max(...heads.map(({ queryHeads }) => queryHeads)),
-    needs = recordedSignals(sequencePolicy),
+export function storedSlots({ memory, progress, model }: Pick<Sequence, 'memory' | 'progress' | 'model'>): number[] {
+  const { cache, ledger, slots } = memory,
+    { allocated, live } = ledger.entry('cache'),
+    heads = joinedHeads(model.config);
+  return slots.lengths().map((lengths, l) => {
+    const { kvHeads, headDim } = heads[l],
+      longest = Math.max(...lengths),
+      unused = Math.ceil((allocated - live) / (kvHeads * slotBytes(cache.form, headDim)));
+    return Math.min(longest + Math.min(longest, unused), grown(progress.length));
+  });
+}
+
+/** What a sequence holds of its layers, of those that keep slots: bytes of n slots of one of them. */
+interface LayerBytes {
+  readonly heads: readonly Heads[];
+  cache(n: number, of: Heads): number;
+  /** What is recorded in addition to slots. */
+  recorded(of: Heads): number;
+}
+
+function layerBytes({ config, cacheForm }: StoredModel, tokens: number, sequencePolicy: SequencePolicy): LayerBytes {
+  const needs = recordedSignals(sequencePolicy),
     { window, accumulated, block, inputs } = observationPlan(needs),
-    hidden = needs.some((signal) => signal.hidden);
+    { policy } = sequencePolicy,
+    moves = tokens > config.maxPositions || (policy !== undefined && movesTogether(policy)),
+    form = moves ? movedForm(cacheForm) : cacheForm,
+    bias = policy !== undefined && givesBiases(policy) ? 4 : 0;
   const rows = ({ queryHeads: H, kvHeads: G }: Heads): number =>
     (accumulated === 'kv' ? G : accumulated ? H : 0) +
     (block ? H : 0) +
@@ -116,43 +146,101 @@ export function sequenceBytes(
       (sum, { state }) => sum + (state.rows === 'query' ? H : state.rows === 'kv' ? G : 1),
       0,
     );
-  const grown = (n: number): number => Math.ceil(1.25 * n) + 2,
-    { policy } = sequencePolicy,
-    moves = tokens > maxPositions || (policy !== undefined && movesTogether(policy)),
-    biased = policy !== undefined && givesBiases(policy),
-    cache = (n: number, { kvHeads, headDim }: KvHeads): number =>
-      kvHeads * n * (slotBytes(moves ? movedForm(form) : form, headDim, true) + (biased ? 4 : 0)),
-    most = (bytes: (n: number, of: Heads) => number): number => Math.max(...slots.map((n, l) => bytes(n, heads[l]))),
+  return {
+    heads: joinedHeads(config),
+    cache: (n, { kvHeads, headDim }) => kvHeads * n * (slotBytes(form, headDim, true) + bias),
+    recorded: (of) =>
+      4 * (rows(of) * grown(tokens) + Math.min(window, grown(tokens)) * (of.queryHeads * (of.headDim + 1) + 1)),
+  };
+}
+
+/**
+ * Returns the bytes of what a sequence has in storage with room for `stored[l]` slots a head, one layer of it being
+ * replaced.
+ */
+function heldBytes(
+  model: StoredModel,
+  stored: readonly number[],
+  tokens: number,
+  sequencePolicy: SequencePolicy,
+): number {
+  const { config } = model,
+    { heads, cache, recorded } = layerBytes(model, tokens, sequencePolicy),
+    each = (bytes: LayerBytes['cache']): number[] => stored.map((n, l) => bytes(n, heads[l])),
+    [slots, records] = [each(cache), each((_, of) => recorded(of))];
+  return (
+    sumOf(slots) +
+    sumOf(records) +
+    Math.max(...slots) +
+    Math.max(...records) +
+    (sequencePolicy.policy ? foldedBytes(sequencePolicy.policy, config) : 0) +
+    (1 + snapshotsOfPrefix) * stateBytes(config) +
+    (recordedSignals(sequencePolicy).some((signal) => signal.hidden) ? 8 * tokens * config.hidden : 0)
+  );
+}
+
+/**
+ * Returns an upper bound on the bytes of a sequence with `slots[l]` slots a head in layer `l` of those that keep slots,
+ * including storage that is being replaced, the states of the other layers, and snapshots of them.
+ *
+ * @param stored slots that its storage has room for now. @defaultValue no more than these
+ */
+export function sequenceBytes(
+  model: StoredModel,
+  slots: readonly number[],
+  tokens: number,
+  sequencePolicy: SequencePolicy,
+  stored: readonly number[] = [],
+): number {
+  const heads = joinedHeads(model.config),
+    mostHeads = Math.max(...heads.map(({ queryHeads }) => queryHeads)),
+    rooms = slots.map((n, l) => Math.max(grown(n), stored[l] ?? 0)),
+    most = (bytes: LayerBytes['cache']): number => Math.max(...slots.map((n, l) => bytes(n, heads[l]))),
     // what pieces read, one layer at a time, where it is not stored as they read it
-    decoded = form === 'f32' || needs.length === 0 ? 0 : most((n, { kvHeads, headDim }) => 8 * kvHeads * headDim * n),
-    statistics = (of: Heads): number => 4 * rows(of) * grown(tokens);
+    decoded =
+      model.cacheForm === 'f32' || recordedSignals(sequencePolicy).length === 0
+        ? 0
+        : most((n, { kvHeads, headDim }) => 8 * kvHeads * headDim * n);
   const loops = sequencePolicy.policy?.hooks('view').flatMap(({ chooses }) => chooses?.loops ?? []) ?? [],
     // what loops keep about keys, and the scores, lists and scratch of the layer that chooses
     indexes = (n: number, { kvHeads: G, headDim: d }: KvHeads): number =>
-      loops.reduce(
-        (sum, { index }) => sum + (index ? 4 * G * (Math.ceil(n / index.slots) + 1) * index.numbers(d) : 0),
-        0,
-      ),
+      sumOf(loops.map(({ index }) => (index ? 4 * G * (Math.ceil(n / index.slots) + 1) * index.numbers(d) : 0))),
     choosing = loops.length === 0 ? 0 : 4 * (2 * mostHeads + 4 * mostThreads) * (Math.max(...slots) + 2048);
-  const all = slots.reduce(
-    (sum, n, l) =>
-      sum +
-      cache(grown(n), heads[l]) +
-      indexes(grown(n), heads[l]) +
-      statistics(heads[l]) +
-      4 * window * (heads[l].queryHeads * (heads[l].headDim + 1) + 1),
-    0,
-  );
   return (
-    all +
-    (policy ? foldedBytes(policy, config) : 0) +
-    (1 + snapshotsOfPrefix) * stateBytes(config) +
-    most(cache) +
+    heldBytes(model, rooms, tokens, sequencePolicy) +
+    sumOf(slots.map((n, l) => indexes(grown(n), heads[l]))) +
     most(indexes) +
     decoded +
-    choosing +
-    most((_, of) => statistics(of)) +
-    (hidden ? 8 * tokens * D : 0)
+    choosing
+  );
+}
+
+/**
+ * Returns an upper bound on the bytes of the copy that a second pass of an event fills, of a sequence with `slots[l]` slots
+ * a head after `tokens` tokens: the same and what is fed after it, or the whole text, layer by layer.
+ */
+export function copyBytes(
+  model: Pick<Model, 'config' | 'cacheForm' | 'tokenizer'>,
+  slots: readonly number[],
+  tokens: number,
+  sequencePolicy: SequencePolicy,
+): number {
+  const passes = (evicting(sequencePolicy)?.needs ?? []).filter(({ cost, provide }) => cost === 'pass' && provide),
+    { config, tokenizer } = model,
+    encode = (text: string): readonly number[] => tokenizer.encode(text, { special: false }).ids;
+  return Math.max(
+    0,
+    ...passes.map(({ feeds }) => {
+      const fed = feeds?.({ encode, ids: Array.from(range(0, tokens)) }).length;
+      if (fed === undefined) {
+        const { heads, cache } = layerBytes(model, tokens, {}),
+          layers = heads.map((of) => cache(tokens, of)),
+          shared = keptLayers(config).readers.some((readers) => readers.length > 1);
+        return (shared ? sumOf(layers) : 0) + Math.ceil(2.25 * Math.max(...layers)) + stateBytes(config);
+      }
+      const stored = slots.map((n) => Math.max(grown(n), Math.min(n + fed, config.maxPositions)));
+      return heldBytes(model, stored, tokens + fed, sequencePolicy);
+    }),
   );
 }
 
@@ -162,7 +250,7 @@ export function sequenceBytes(
  */
 export function requestBytes(
   { sequencePolicy, limits, n }: Pick<SequenceRequest, 'sequencePolicy' | 'limits' | 'n'>,
-  model: StoredModel,
+  model: Pick<Model, 'config' | 'cacheForm' | 'tokenizer'>,
   tokens: number,
   held = NOTHING,
 ): number {
@@ -172,14 +260,31 @@ export function requestBytes(
     prompt = held.length + tokens,
     all = prompt + limits.maxNewTokens,
     read = prefillSlots(sequencePolicy, tokens, held),
-    reading = sequenceBytes(model, layers(read), all, sequencePolicy),
-    answer = sequenceBytes(
+    reading =
+      sequenceBytes(model, layers(read), all, sequencePolicy, held.stored) +
+      copyBytes(model, layers(read), prompt, sequencePolicy),
+    answer = answerBytes(
       model,
       layers(read + decodeSlots(sequencePolicy, read, prompt, limits.maxNewTokens)),
       all,
       sequencePolicy,
     );
   return Math.max(reading, answer) + (n - 1) * answer;
+}
+
+/** Returns an upper bound on the bytes of an answer, as `sequenceBytes` does, and of the second passes of its events. */
+export function answerBytes(
+  model: Pick<Model, 'config' | 'cacheForm' | 'tokenizer'>,
+  slots: readonly number[],
+  tokens: number,
+  sequencePolicy: SequencePolicy,
+  stored?: readonly number[],
+): number {
+  const every = sequencePolicy.every ?? sequencePolicy.policy?.hooks('cadence')[0]?.every;
+  return (
+    sequenceBytes(model, slots, tokens, sequencePolicy, stored) +
+    (every === undefined ? 0 : copyBytes(model, slots, tokens, sequencePolicy))
+  );
 }
 
 /** Bytes of an id that biases or penalties change: 120 at most in Node 24, and while its lists grow their copies. */

@@ -3,7 +3,7 @@ import type { Model, PrefillPartsOptions, Sequence } from '@kv/models';
 import { promptScores } from '../protocol/logprobs.ts';
 import { cancelledRefusal, Refusal, refusalOf } from '../protocol/refusal.ts';
 import type { AnswerChoice, TokenEvent } from './answer-choice.ts';
-import { CacheMemory } from './cache-memory.ts';
+import { CacheMemory, protectedOf } from './cache-memory.ts';
 import { Channel } from './channel.ts';
 import { JobQueues } from './job-queues.ts';
 import type { Job, JobEvent, PromptUsage, SchedulerObserver, SchedulerOptions, SequenceRequest } from './job.ts';
@@ -252,7 +252,7 @@ export class Scheduler {
       ids = from?.ids ?? request.ids.slice(reused);
     job.sequence = sequence;
     try {
-      if (request.protect) sequence.protect(request.protect([...sequence.progress.text.ids, ...ids]));
+      sequence.protect(protectedOf(request, from));
     } catch (cause) {
       this.#fail(job, cause); // more than the budget holds, with what was protected before
       return;
