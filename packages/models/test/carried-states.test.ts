@@ -135,6 +135,7 @@ describe.each(Object.entries(sizes))('%s', (NAME, numbers) => {
       expect(snapshots.at(-1)).toBe(42);
       expect(Math.max(...snapshots.map((at, i) => at - (snapshots[i - 1] ?? 0)))).toBeLessThan(20);
       expect(one.memory.ledger.entry('snapshots').allocated).toBe(4 * STATES);
+      expect(one.memory.cache).toMatchObject({ stateBytes: STATES, recordedBytes: 0 });
       for (const at of snapshots) {
         const copy = one.fork(at),
           control = await fed(ids(42).slice(0, at), 5);

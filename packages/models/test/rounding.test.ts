@@ -1,6 +1,16 @@
 import fc from 'fast-check';
 import { certificates, roundingVariation, type Certificates } from '@kv/certificates';
-import { cacheForms, createRows, decodeRows, encodeRows, roundingBound, type CacheForm } from '@kv/engine';
+import {
+  cacheForms,
+  createRows,
+  decodeRows,
+  encodeRows,
+  LayerCache,
+  Ledger,
+  roundingBound,
+  type CacheForm,
+} from '@kv/engine';
+import { LEVELS } from '@kv/core';
 import { reference } from '@kv/model-testing/reference';
 import { expect, test } from 'vitest';
 import { decode, generate, loadCache, loadModel, saveCache, Sequence } from '../src/index.ts';
@@ -48,6 +58,30 @@ test('no row lies farther from what it stores than its scales say, and no weight
       },
     ),
     { numRuns: 200 },
+  );
+});
+
+test('nor where numbers are larger than a half can be, in rows and in slots that were demoted', () => {
+  const large = fc.oneof(number, fc.constantFrom(65_504, -65_504, 70_000, -1e6, 2e6));
+  fc.assert(
+    fc.property(
+      fc.constantFrom<CacheForm>('f32', 'f16', 'q8', 'k8v4'),
+      fc.integer({ min: 0, max: LEVELS.length - 1 }),
+      fc.array(large, { minLength: 64, maxLength: 64 }),
+      (form, level, numbers) => {
+        const x = Float32Array.from(numbers),
+          cache = new LayerCache(1, 64, new Ledger(), { form });
+        cache.append(x, x, Uint32Array.of(0));
+        for (const demotes of [false, true]) {
+          if (demotes) cache.keep([Uint32Array.of(0)], 0, [Uint8Array.of(level)]);
+          for (const part of ['keys', 'values'] as const) {
+            const back = cache.read(part, 0);
+            expect(Math.hypot(...x.map((y, i) => y - back[i]))).toBeLessThanOrEqual(cache.rounding(part, 0));
+          }
+        }
+      },
+    ),
+    { numRuns: 500 },
   );
 });
 

@@ -64,7 +64,7 @@ export class DeviceCache implements DeviceSlots {
   /** Levels of the slots, once one was demoted: they are records then. */
   #levels: SlotTable | undefined;
   /** What was rounded off before the slots were stored as they are. */
-  #rounded: LayerSnapshot['slots']['rounded'] = { keys: 0, values: 0 };
+  #rounded: NonNullable<LayerSnapshot['slots']['rounded']> = { keys: 0, values: 0 };
   readonly #device: DeviceScope;
 
   constructor(heads: number, headDim: number, device: DeviceScope, form: CacheForm) {
@@ -216,6 +216,11 @@ export class DeviceCache implements DeviceSlots {
     this.#count(slots.map(({ length }) => length));
   }
 
+  /** Notes that keys or values are stored once more: what that rounds off is not read back to be counted. */
+  roundAgain(part: CachePart): void {
+    if (this.form !== 'f32') this.#rounded = { ...this.#rounded, [part]: Infinity };
+  }
+
   /**
    * Records that every head's slots move together: their rotations become consecutive and end before `next`. Original
    * positions stay.
@@ -224,8 +229,7 @@ export class DeviceCache implements DeviceSlots {
     const to = this.counts.map((n) => Array.from({ length: n }, (_, i) => next - n + i));
     // keys that are rotated again and again are rounded less
     if (!this.#levels) this.#storeAs(movedForm(this.#newest));
-    // what it rounds off is not read back to be counted
-    if (this.form !== 'f32') this.#rounded = { keys: Infinity, values: Infinity };
+    this.roundAgain('keys');
     rotateRows(turns, { x: this.keys, form: deviceForms[this.form].keys, d: this.headDim }, this.rotations(), to);
     this.#setRotations(to);
   }

@@ -4,7 +4,7 @@ import type { DraftSelection } from '@kv/core';
 import type { CompiledPolicy, EventDecision, EventLayer, EventRecord, PacedSteps } from '@kv/core/engine';
 import type { Commands, Scope } from '@kv/gpu';
 import { expectLevels, levelsIn } from '@kv/engine';
-import type { ActivePolicy, EventResult, EventTimes, SlotReader } from '@kv/engine';
+import type { ActivePolicy, CachePart, EventResult, EventTimes, SlotReader } from '@kv/engine';
 import { encodeReplaced, encodeSlots } from '../operations.ts';
 import type { DecodedParts } from './decoded-parts.ts';
 import type { DecidedSlots, SlotSelection } from './device-scope.ts';
@@ -200,8 +200,11 @@ export function compact(
     const { cache } = layer,
       { kept, state } = replaced.drafts[i];
     for (const { keys, values, biases } of replaced.made[i]) {
-      if (keys) encodeReplaced(commands, cache.rows('keys'), keys);
-      if (values) encodeReplaced(commands, cache.rows('values'), values);
+      for (const [part, rows] of Object.entries({ keys, values }) as [CachePart, Tensor | undefined][]) {
+        if (!rows) continue;
+        cache.roundAgain(part);
+        encodeReplaced(commands, cache.rows(part), rows);
+      }
       if (biases) layer.setBiases(biases);
     }
     writeStates(policy.needs, state, layer.states, shared);

@@ -13,8 +13,10 @@ export function createRows(form: RowForm, d: number, count: number): Rows {
   return { form, codes: new Uint8Array(count * codes), scales: new Uint8Array(count * scales) };
 }
 
-/** The largest number of half precision. */
+/** The largest number of half precision, as a half. */
 const MOST_HALF = 0x7bff;
+/** That number: what is stored as it may have been any larger one. */
+export const MOST_IN_HALF = 65_504;
 const f32 = new Float32Array(1),
   bits = new Uint32Array(f32.buffer);
 const round = Math.fround;
@@ -172,12 +174,14 @@ export const floats = ({ buffer, byteOffset, byteLength }: Uint8Array): Float32A
 const words16 = ({ buffer, byteOffset, byteLength }: Uint8Array): Uint16Array =>
   new Uint16Array(buffer, byteOffset, byteLength / 2);
 
+const isMostInHalf = (x: number): boolean => Math.abs(x) === MOST_IN_HALF;
+
 /** Half of the distance between a number of 1 and the next half. */
 export const HALF_ULP = 2 ** -11;
 
 /**
  * Returns a bound on the length of what rounding has taken off a row: the largest of `n` stored rows, from row `at` on. 0
- * for f32.
+ * for f32, Infinity where a half is as large as a half can be.
  */
 export function roundingBound(rows: Rows, d: number, at: number, n: number): number {
   const { form } = rows,
@@ -193,6 +197,7 @@ export function roundingBound(rows: Rows, d: number, at: number, n: number): num
   if (form === 'f16') {
     const x = new Float32Array(n * d);
     decodeRows(rows, d, at, n, x);
+    if (x.some(isMostInHalf)) return Infinity;
     for (let r = 0; r < n; r++) {
       let sum = 0;
       // numbers below the normal ones have steps of 2^-24
@@ -207,6 +212,7 @@ export function roundingBound(rows: Rows, d: number, at: number, n: number): num
     let sum = 0;
     for (let b = r * blocks; b < (r + 1) * blocks; b++) {
       const [scale, low] = [fromHalf(halves[2 * b]), fromHalf(halves[2 * b + 1])];
+      if (isMostInHalf(scale) || isMostInHalf(low)) return Infinity;
       // half a step; the last step where the scale was rounded down; the minimum's own rounding
       sum += BLOCK * (0.501 * scale + 15 * (HALF_ULP * scale + 2 ** -25) + HALF_ULP * Math.abs(low) + 2 ** -25) ** 2;
     }

@@ -1,5 +1,5 @@
 import { KvError, LEVELS } from '@kv/core';
-import { decodeRows, HALF_ULP, roundingBound, type Rows } from './encode.ts';
+import { decodeRows, HALF_ULP, MOST_IN_HALF, roundingBound, type Rows } from './encode.ts';
 import { cacheForms, rowBytes, slotBytes, unmovedForm, type StorageForm } from './form.ts';
 import { begin, partLayouts, LEVEL_SHIFT, type RecordRows } from './record-rows.ts';
 import { rowPlanes, type Storage, type StorageShape, type Store } from './storage.ts';
@@ -323,7 +323,7 @@ export function recordsBound(
         // the largest number that can have been there
         most = top + bound;
       if (before === 'q8') bound += ((0.501 * most) / 127) * Math.sqrt(d);
-      else if (before === 'f16') bound += (HALF_ULP * most + 2 ** -25) * Math.sqrt(d);
+      else if (before === 'f16') bound += most < MOST_IN_HALF ? (HALF_ULP * most + 2 ** -25) * Math.sqrt(d) : Infinity;
       // the same numbers rounded twice to 4 bits have steps of one size, but for the rounding of their scales
       else if (before === 'q4') bound += 1.02 * last;
     }

@@ -57,7 +57,7 @@ export class Memory {
       liveBytes: live,
       peakBytes: peak,
       stateBytes,
-      recordedBytes: ledger.live - live - stateBytes - ledger.entry('decoded').live,
+      recordedBytes: ledger.live - live - stateBytes - ledger.entry('snapshots').live - ledger.entry('decoded').live,
     };
   }
 
