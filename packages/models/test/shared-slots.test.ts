@@ -183,7 +183,7 @@ describe('a model of which two layers keep slots and two read them', () => {
     ['h2o(recent=4) | topK | etf(psi=0.5,sinks=2)', { budget: 14, every: 3 }],
     ['psaw', {}],
     ['quest(page=4,slots=8,dense=0)', {}],
-    ['cpe(budget=12)', {}],
+    ['cpe(budget=12,sinks=2,local=4)', {}],
     ['cpe(budget=12,sinks=2,local=4,compare=hidden,threshold=0.1)', {}],
     ['view(h2o(recent=2) | topK,budget=8)', {}],
   ] as const)('%s: the module keeps and says what plain loops do', async (policy, options) => {
@@ -274,7 +274,7 @@ test.each([
   ['Gemma 4', 'h2o(recent=4)'],
   ['a Llama', 'h2o(recent=4)'],
   ['a Llama', 'view(snapkv(window=2) | topK,budget=8)'],
-  ['a Llama', 'cpe(budget=12)'],
+  ['a Llama', 'cpe(budget=12,sinks=2,local=4)'],
 ])('%s under %s: a fork and a saved cache go on to the bit', async (name, policy) => {
   const model =
       name === 'Gemma 4'

@@ -37,7 +37,7 @@ const policies = fc
         ' ∘ doubleSparsity(channels=4,window=4,slots=8)',
         ' ∘ psaw(phi=0.5)',
       ],
-      ...[' ∘ topKOracle(slots=8)', ' ∘ cpe(budget=16,sinks=2,local=4,block=2)', ' ∘ hshare(slots=12)'],
+      ...[' ∘ topKOracle(slots=8)', ' ∘ cpe(budget=16,sinks=2,local=4,block=2)', ' ∘ hshare(slots=12,sinks=2,local=4)'],
     ),
   })
   .map(({ scorer, uneven, view }) => `${scorer}${uneven} ∘ topK${view}`);

@@ -30,22 +30,22 @@ const texts = fc
         .tuple(whole(1, 12), whole(1, 40), whole(0, 12), whole(0, 30), fc.constantFrom('drop', 'fill'))
         .map(
           ([page, budget, sinks, recent, last]) =>
-            `view(pageBounds(page=${page}) ∘ mandatory(sinks=${sinks},recent=${recent}) ∘ chunks(size=${page + 2},shared=false) ∘ wholeUnits(last=${last}), budget=${budget})`,
+            `view(pageBounds(page=${page}) ∘ mandatory(sinks=${sinks},recent=${recent}) ∘ chunks(size=${page + 2},shared=false) ∘ wholeUnits(last=${last}), budget=${Math.max(budget, sinks + recent)})`,
         ),
       fc
         .tuple(whole(1, 40), whole(0, 30), whole(0, 30))
         .map(
           ([budget, sinks, recent]) =>
-            `view(heavyChannelProducts(channels=5) ∘ mandatory(sinks=${sinks},recent=${recent}) ∘ topK, budget=${budget})`,
+            `view(heavyChannelProducts(channels=5) ∘ mandatory(sinks=${sinks},recent=${recent}) ∘ topK, budget=${Math.max(budget, sinks + recent)})`,
         ),
       fc
         .tuple(whole(1, 14), fc.constantFrom('queries', 'keys'), whole(0, 3), whole(1, 40), whole(0, 9), whole(0, 9))
         .map(
           ([block, compare, dilation, budget, sinks, local]) =>
-            `view(queryKeyProducts ∘ mandatory(sinks=${sinks},recent=${local}) ∘ topK ∘ cis(block=${block},compare=${compare},threshold=0.3,dilation=${dilation},sinks=${sinks},local=${local}), budget=${budget})`,
+            `view(queryKeyProducts ∘ mandatory(sinks=${sinks},recent=${local}) ∘ topK ∘ cis(block=${block},compare=${compare},threshold=0.3,dilation=${dilation},sinks=${sinks},local=${local}), budget=${Math.max(budget, sinks + local)})`,
         ),
       fc
-        .tuple(whole(1, 3), fc.constantFrom(0, 0.5), fc.constantFrom(0, 0.6), whole(0, 2), whole(1, 60))
+        .tuple(whole(1, 3), fc.constantFrom(0, 0.5), fc.constantFrom(0, 0.6), whole(0, 2), whole(7, 60))
         .map(
           ([query, heads, layers, measure, slots]) =>
             `hshare(query=${query},heads=${heads},layers=${layers},measure=${measure},sinks=2,local=5,slots=${slots},channels=7)`,
@@ -233,7 +233,7 @@ test('in a batch, tokens under different views get what they get alone, to the b
       'full',
       'doubleSparsity(slots=9,channels=4)',
       'psaw(phi=0.4)',
-      'cpe(budget=9)',
+      'cpe(budget=9,sinks=2,local=4)',
     ],
     ids = Array.from({ length: 60 }, (_, i) => (i * 37) % model.config.vocab);
   const start = async (text: string, i: number): Promise<Sequence> => {

@@ -1,7 +1,16 @@
-import { describe, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { each, viewLoopLaws } from '@kv/laws';
 import { parsePolicy } from '../src/index.ts';
 
+test.each([
+  'hshare(slots=8)',
+  'cpe(budget=39)',
+  'view(queryKeyProducts | mandatory(sinks=4,recent=36) | topK, budget=8)',
+])('%s is refused: it forces more than its budget', (text) => {
+  expect(() => parsePolicy(text)).toThrow(
+    /slots are fewer than '.*' forces in every head: expected a budget of at least 40/,
+  );
+});
 describe.each([
   'quest(page=4,slots=22)',
   'view(pageBounds(page=5) ∘ mandatory(sinks=3,recent=6) ∘ chunks(size=4,shared=false) ∘ wholeUnits(last=fill), budget=30)',

@@ -1,4 +1,5 @@
 import type { LayerContext, Step, WrapSelectHook } from '../piece/atoms.ts';
+import { expectBudget } from '../event/allowance.ts';
 import { rowsOf } from '../event/boundary.ts';
 import { factory } from '../piece/declare.ts';
 import type { Factory } from '../piece/declare.ts';
@@ -16,7 +17,10 @@ const options = {
   dense: whole(0, 'layers', 'First layers in which nothing is hidden.'),
 };
 
-/** Turns a policy that evicts into one that hides: it selects again at every decoded token, and evicts nothing. */
+/**
+ * Turns a policy that evicts into one that hides: it selects again at every decoded token, and evicts nothing.
+ * @throws KvError for a policy that a view cannot run, or that forces more slots than the budget
+ */
 export const view: Factory<typeof options, ViewPiece<'view'>, [policy: Piece<'start', 'kept'>]> = factory(
   'view',
   { source: '@kv/core', says: 'Hides what a policy would evict, at every decoded token.', options },
@@ -44,6 +48,7 @@ export const view: Factory<typeof options, ViewPiece<'view'>, [policy: Piece<'st
         'view',
         `'${inner.label}' changes or folds slots when it evicts (${hook.label}), expected a policy that only chooses: a view evicts nothing`,
       );
+    expectBudget(inner, budget, { at: 'view' });
     const [wrap] = inner.hooks('wrapSelect');
     const needs = union([positions], inner.needs, wrap?.needs ?? []);
     const loops = rows === 'query' ? loopsOf(inner.steps, wrap) : undefined,

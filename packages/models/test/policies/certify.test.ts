@@ -112,7 +112,7 @@ describe('certificates in the report', () => {
     // everything stays visible, so that hidden states are those of the whole cache
     const threshold = 0.1,
       { rows, tokens } = await watched(
-        `cpe(budget=400,sinks=2,local=400,block=4,compare=hidden,threshold=${threshold},phi=1,psi=1)`,
+        `cpe(budget=402,sinks=2,local=400,block=4,compare=hidden,threshold=${threshold},phi=1,psi=1)`,
         { maxNewTokens: 12 },
       ),
       read: Float32Array[][] = [],
