@@ -45,7 +45,7 @@ export const foldedBytes = (
   );
 
 /** What slots have in addition to keys, values and positions, and where they may lie. */
-export interface SlotTraits {
+interface SlotTraits {
   /** They are moved, and then have rotations of their own and keys of at least 16 bits. */
   readonly moved?: boolean;
   /**
