@@ -31,12 +31,13 @@ export async function both(
 /**
  * Returns what a report says of the cache and its events on any engine: not times, and neither peak and mean nor how
  * often a window's statistic was computed, since the host computes it during attention and keeps it in addition to its
- * caches; nor how often it attended, since the host leaves out rows of the last layer that nothing reads.
+ * caches; nor how often it attended, since the host leaves out rows of the last layer that nothing reads; nor what views
+ * show, which a device does not count.
  */
 export const said = ({ times: _, bytes, counts, ...report }: Report): object => ({
   ...report,
   bytes: { ...bytes, peak: 0, meanDecode: 0 },
-  counts: { ...counts, statistics: 0, fused: 0 },
+  counts: { ...counts, statistics: 0, fused: 0, shownSlots: 0, viewReads: 0 },
 });
 
 /** max |a - b| over max |b|. */

@@ -219,12 +219,23 @@ const made: readonly (readonly [Kernel, (size: KernelSize) => KernelInputs])[] =
   [
     overlaps,
     ({ rows, slots, seed }) => ({
-      inputs: { sets: put((i) => (i * 5 + seed) % 2, rows, slots), before: put((i) => i % 3, rows, rows) },
+      inputs: {
+        sets: put((i) => (i * 5 + seed) % 2, rows, slots),
+        before: put((i) => i % 3, rows, rows),
+        wanted: put(() => seed % 2, 1, 1),
+      },
     }),
   ],
   [
     leaders,
-    ({ rows, seed }) => ({ inputs: { overlap: put((i) => (i * 7 + seed) % 11, rows, rows) }, params: { share: 2 } }),
+    ({ rows, seed }) => ({
+      inputs: {
+        overlap: put((i) => (i * 7 + seed) % 11, rows, rows),
+        before: put((h) => -h, rows, 1),
+        wanted: put(() => seed % 2, 1, 1),
+      },
+      params: { share: 2 },
+    }),
   ],
   [
     newestKey,
@@ -243,6 +254,7 @@ const made: readonly (readonly [Kernel, (size: KernelSize) => KernelInputs])[] =
         list: ids((i) => i % Math.max(1, slots), rows, slots),
         count: put((h) => Math.min(slots, (h + seed) % 4), rows, 1),
         before: put((i) => i, 1, 6 * rows),
+        wanted: put(() => seed % 2, 1, 1),
       },
       params: { layer: 1, width: 3 },
     }),
@@ -254,6 +266,7 @@ const made: readonly (readonly [Kernel, (size: KernelSize) => KernelInputs])[] =
         sets: put((i) => (i * 5 + seed) % 2, rows, slots),
         lists: put(entry(slots, seed), 1, 6 * rows),
         before: put((i) => i, 1, 4),
+        wanted: put(() => seed % 2, 1, 1),
       },
       params: { layer: 1, layers: 2, width: 3 },
     }),
