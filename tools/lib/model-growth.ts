@@ -66,7 +66,8 @@ const WITH_EXPERTS: Readonly<Partial<typeof EXAMPLES>> = {
 function heads(layers: number, hidden: number, queries: number, kv: number): object {
   return {
     ...{ num_hidden_layers: layers, hidden_size: hidden, num_attention_heads: queries, num_key_value_heads: kv },
-    ...{ intermediate_size: 4 * hidden, vocab_size: 32_000 }, // neither is kept
+    // none of these is kept
+    ...{ intermediate_size: 4 * hidden, vocab_size: 32_000, vocab_size_per_layer_input: 32_000 },
   };
 }
 

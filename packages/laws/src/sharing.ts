@@ -16,7 +16,7 @@ export type SharingFactory = (threshold: number) => Piece<any, 'same'>;
 const newest = weightScorer('newest', { needs: [attentionLast] }, ({ attention }) => attention)();
 const best = selector('best', {}, ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks))();
 
-/** Returns a state by position with room for so many: new ones are 0. */
+/** Returns a state by position with room for that many columns: new ones are 0. */
 function grown(x: Tensor, columns: number): Tensor {
   const { data, shape } = readCpu(x),
     [rows = 1, old = 0] = shape,

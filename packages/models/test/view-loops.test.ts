@@ -191,7 +191,7 @@ describe.each(['llama', 'gemma2', 'gpt_oss', 'gemma4'])('what views cost in %s',
     'cpe(threshold=0.3,sinks=2,local=4,budget=20)',
     // layers that read the same slots share no sets
     ...(name === 'gemma4' ? [] : ['hshare(query=3,measure=2,sinks=2,local=4,slots=20,channels=4)']),
-  ])('is the same whoever asks %s', async (text) => {
+  ])('is the same in module and host under %s', async (text) => {
     const policy = parsePolicy(text),
       all = [];
     for (const runtime of runtimes) all.push(await counted(runtime, policy));

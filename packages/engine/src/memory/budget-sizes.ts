@@ -31,7 +31,7 @@ export function atLength(active: ActivePolicy, tokens: number, caches: SequenceC
 }
 
 /** Returns a budget where slots have other sizes than before: a share of the bytes in a form is as many bytes. */
-export function resized(budget: EventBudget, before: SlotBytes, after: SlotBytes): EventBudget {
+export function resize(budget: EventBudget, before: SlotBytes, after: SlotBytes): EventBudget {
   const { share, slots, requested = slots } = budget,
     [held, holds] = [before.fixedBytes ?? 0, after.fixedBytes ?? 0];
   if (!share?.includes('of') || (before.bytesPerSlot === after.bytesPerSlot && held === holds)) return budget;

@@ -16,7 +16,7 @@ import { Outputs } from '../sequence/outputs.ts';
 import { Sequence } from '../sequence/sequence.ts';
 import { notRemembered, observationPlan, type ObservationPlan } from '../memory/observation-plan.ts';
 import { activePolicyOf, sameTerm, type EventBudget, type EventResult } from '../memory/active-policy.ts';
-import { resized, sizesAt } from '../memory/budget-sizes.ts';
+import { resize, sizesAt } from '../memory/budget-sizes.ts';
 import type { Model } from '../memory/runtime.ts';
 import type { LayerSnapshot, Slots, Snapshot, StoredState } from '../memory/snapshot.ts';
 import { checkCounts, checkNumbers } from './checks.ts';
@@ -83,7 +83,7 @@ export async function loadCache(
       given = budget ?? (compiled.evicts && before?.bytes !== undefined ? { bytes: before.bytes } : undefined),
       allowance =
         given === undefined
-          ? before && resized(before, sizesAt(memory.caches, next, tokens, unmovedForm(manifest.form)), sizes)
+          ? before && resize(before, sizesAt(memory.caches, next, tokens, unmovedForm(manifest.form)), sizes)
           : allowanceOf(compiled, given, tokens, { sizes }),
       active = activePolicyOf(compiled, allowance, { ...(last && { last }), ...(attends && { attends }) });
     const notes =

@@ -15,7 +15,7 @@ import {
 } from '../memory/active-policy.ts';
 import { levelOf } from '../cache/records.ts';
 import { expectLevelsFit, movesTogether } from '../cache/slot-sizes.ts';
-import { resized, sizesAt } from '../memory/budget-sizes.ts';
+import { resize, sizesAt } from '../memory/budget-sizes.ts';
 import { expectViewsFit } from '../memory/expect-views.ts';
 import type { Memory } from '../memory/memory.ts';
 import { expectRecorded, observationPlan } from '../memory/observation-plan.ts';
@@ -76,7 +76,7 @@ export class PolicySchedule {
       expectBudget(policy, before.slots, { at });
       return before;
     }
-    const next = resized(before, sizesAt(caches, this.active, tokens), sizes);
+    const next = resize(before, sizesAt(caches, this.active, tokens), sizes);
     return { ...next, slots: policy.least(tokens, next.slots) };
   }
 
