@@ -42,7 +42,7 @@ const EXAMPLES: Readonly<Record<ModelConfig['architecture'], readonly [model: st
   lfm3: ['LFM3-1.7B', heads(24, 2048, 16, 4)],
   qwen3_5_text: ['Qwen3.5-0.8B', { ...heads(24, 1024, 8, 2), linear_num_value_heads: 16 }],
   gpt_oss: ['gpt-oss-20b', { ...heads(24, 2880, 64, 8), num_local_experts: 32 }],
-  qwen3_moe: ['Qwen3-30B-A3B', heads(48, 2048, 32, 4)],
+  qwen3_moe: ['Qwen3-30B-A3B', { ...heads(48, 2048, 32, 4), head_dim: 128 }],
   qwen3_5_moe_text: ['Qwen3.5-35B-A3B', { ...heads(40, 2048, 16, 2), shared_expert_intermediate_size: 512 }],
   lfm2_moe: ['LFM2-8B-A1B', { ...heads(24, 2048, 32, 8), full_attn_idxs: [2, 6, 10, 14, 18, 21] }],
 };
