@@ -34,9 +34,11 @@ export async function both(
  * caches; nor how often it attended, since the host leaves out rows of the last layer that nothing reads; nor what views
  * show, which a device does not count.
  */
-export const said = ({ times: _, bytes, counts, ...report }: Report): object => ({
+export const said = ({ times: _, bytes, cache, held, counts, ...report }: Report): object => ({
   ...report,
   bytes: { ...bytes, peak: 0, meanDecode: 0 },
+  cache: { ...cache, peakBytes: 0 },
+  held: { ...held, bytes: { ...held.bytes, peak: 0 } },
   counts: { ...counts, statistics: 0, fused: 0, shownSlots: 0, viewReads: 0 },
 });
 

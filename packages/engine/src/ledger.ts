@@ -75,6 +75,17 @@ export class Ledger {
     return [...this.#entries.keys()];
   }
 
+  /** Counts, as peaks, the most that a copy of a sequence has held, whose own ledger this is. */
+  countCopy(copy: Ledger): void {
+    const { peak, peakAllocated } = copy,
+      slots = copy.entry('cache').peak;
+    this.allocate('cache', peakAllocated);
+    this.use('cache', slots);
+    this.use('copies', peak - slots);
+    this.release('copies', peak - slots);
+    this.release('cache', slots);
+    this.free('cache', peakAllocated);
+  }
   /** Begins peaks again, at the bytes as they are now. */
   forgetPeaks(): void {
     for (const entry of this.#entries.values()) entry.peak = entry.live;

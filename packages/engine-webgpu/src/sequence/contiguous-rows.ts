@@ -87,6 +87,7 @@ export async function foldStretches(
     let at = 0;
     return wanted.map((some) => some.map(() => read[at++].data as Float32Array));
   } finally {
+    caches.context.ledger.countCopy(copy.context.ledger);
     copy.free();
     scope.end();
   }

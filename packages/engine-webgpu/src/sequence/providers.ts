@@ -81,6 +81,7 @@ async function observe(
       return present;
     });
   } finally {
+    caches.context.ledger.countCopy(copy.context.ledger);
     copy.free();
   }
 }

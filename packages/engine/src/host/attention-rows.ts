@@ -3,7 +3,6 @@ import { layerAttention } from '../attention/layer-attention.ts';
 import { LayerCache } from '../cache/layer-cache.ts';
 import { joinHeads, readersOf } from '../decoder/joined-heads.ts';
 import type { Projection } from './decoder.ts';
-import type { Ledger } from '../ledger.ts';
 import type { HostState } from './host-state.ts';
 
 /** Tokens that join the cache together. A query's row is computed over at most this many slots that it cannot see. */
@@ -85,22 +84,9 @@ export async function attentionRows(
     }
   } finally {
     alone?.destroy();
-    freeCopy(copy, context.ledger);
+    context.ledger.countCopy(copy.context.ledger);
+    copy.free();
   }
-}
-
-/** Frees a copy that a second pass has filled, once the ledger of its sequence has counted the most that it held. */
-export function freeCopy(copy: HostState, ledger: Ledger): void {
-  const { ledger: own } = copy.context,
-    { peak, peakAllocated } = own,
-    slots = own.entry('cache').peak;
-  ledger.allocate('cache', peakAllocated);
-  ledger.use('cache', slots);
-  ledger.use('copies', peak - slots);
-  ledger.release('copies', peak - slots);
-  ledger.release('cache', slots);
-  ledger.free('cache', peakAllocated);
-  copy.free();
 }
 
 /** Returns entries [from, to) of the second axis of `[heads, size, width]`. */

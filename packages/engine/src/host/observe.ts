@@ -7,7 +7,7 @@ import type { SlotReader } from '../decoder/keeps.ts';
 import { makeRoom } from '../memory/make-room.ts';
 import { runProviders } from '../memory/providers.ts';
 import type { Observing, ProviderRequest } from '../memory/providers.ts';
-import { attentionRows, freeCopy, rowsOf } from './attention-rows.ts';
+import { attentionRows, rowsOf } from './attention-rows.ts';
 import type { HostState } from './host-state.ts';
 import { notRemembered } from '../memory/observation-plan.ts';
 
@@ -108,7 +108,8 @@ async function observe(
     }
     return out;
   } finally {
-    freeCopy(copy, context.ledger);
+    context.ledger.countCopy(copy.context.ledger);
+    copy.free();
   }
 }
 
