@@ -16,7 +16,7 @@ export const POLICIES = [
   'h2o | topK',
   'tova | topK',
   'outstandingSentences',
-  'taFast',
+  'taFast(reach=6)', // its default when the plan was written
 ];
 /** Tokens of a document, and of the prose after it that is read for the loss. */
 export const TOKENS = 1024,
