@@ -18,6 +18,8 @@ export const POLICIES = [
   'outstandingSentences',
   'taFast(reach=6)', // its default when the plan was written
 ];
+/** The name of a policy in results and tables. */
+export const short = (policy) => policy.split(/[ (]/)[0];
 /** Tokens of a document, and of the prose after it that is read for the loss. */
 export const TOKENS = 1024,
   AFTER = 16;

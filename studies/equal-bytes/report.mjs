@@ -3,18 +3,17 @@
 import { writeFileSync } from 'node:fs';
 import { mcnemar, pairedDifference, wilson } from '@kv/tasks';
 import { linesOf } from '../lib/prompts-by-workers.mjs';
-import { ARMS, POLICIES, TIMES } from './arms.mjs';
+import { ARMS, POLICIES, short, TIMES } from './arms.mjs';
 
 const [out, file] = process.argv.slice(2),
   prompts = linesOf(file).sort((a, b) => a.i - b.i || a.form.localeCompare(b.form)),
   n = prompts.length,
-  nameOf = ({ policy, arm, times }) => `${policy.split(/[ (]/)[0]} ${arm}${times ? ` ${times}` : ''}`,
+  nameOf = ({ policy, arm, times }) => `${short(policy)} ${arm}${times ? ` ${times}` : ''}`,
   cells = new Map(prompts[0].cells.map((cell) => [nameOf(cell), []]));
 for (const prompt of prompts) for (const cell of prompt.cells) cells.get(nameOf(cell)).push(cell);
 const full = cells.get('none f16')[0].bytes,
   mean = (rows, field) => rows.reduce((sum, row) => sum + Number(row[field]), 0) / rows.length,
-  percent = (x) => `${(100 * x).toFixed(1)}`,
-  short = (policy) => policy.split(/[ (]/)[0];
+  percent = (x) => `${(100 * x).toFixed(1)}`;
 
 writeFileSync(
   new URL(out, import.meta.url),

@@ -1,9 +1,8 @@
 // npm run -s study -- equal-bytes/rows > RESULTS.jsonl     the cells of results.json as run.mjs wrote them, to go on with
 import { readFileSync } from 'node:fs';
-import { POLICIES } from './arms.mjs';
+import { POLICIES, short } from './arms.mjs';
 
 const { prompts } = JSON.parse(readFileSync(new URL('results.json', import.meta.url), 'utf8'));
-const short = (policy) => policy.split(/[ (]/)[0];
 
 for (const text of prompts) {
   const { cells, ...prompt } = JSON.parse(text);

@@ -22,11 +22,11 @@ export interface AddedToken {
  * Texts of tokens that end an answer, whatever a file says of them: llama.cpp's list without `</s>`, which is HTML in
  * Gemma's vocabularies and declared by files where it ends a text.
  */
-export const ENDS: readonly string[] = [
+export const ENDS: ReadonlySet<string> = new Set([
   ...['<|eot_id|>', '<|eom_id|>', '<|im_end|>', '<|end|>', '<|return|>', '<|call|>', '<|calls|>', '<|flush|>'],
   ...['<|endoftext|>', '<|end_of_text|>', '<end_of_turn>', '<end_of_utterance>', '<EOT>', '_<EOT>', '[EOT]', '[EOS]'],
   ...['<eos>', '<turn|>', '<|tool_response>', '<｜end▁of▁sentence｜>', '[e~['],
-];
+]);
 /** Texts of tokens that are special, whatever a file says of them. */
 export const MARKS: ReadonlySet<string> = new Set(['<start_of_turn>', ...ENDS]);
 

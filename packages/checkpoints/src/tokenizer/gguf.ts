@@ -335,9 +335,12 @@ function stripsAfter(metadata: ReadonlyMap<string, unknown>): boolean {
  */
 export function ggufEnds(metadata: ReadonlyMap<string, unknown>): readonly number[] {
   const tokens = metadata.get('tokenizer.ggml.tokens') as readonly string[],
-    has = (...texts: readonly string[]): boolean => texts.every((text) => tokens.includes(text)),
-    several = has('<|return|>', '<|call|>') || (has('<|flush|>') && (has('<|call|>') || has('<|calls|>')));
-  return tokens.flatMap((token, id) => (ENDS.includes(token) && !(several && token === '<|end|>') ? [id] : []));
+    ids = tokens.flatMap((token, id) => (ENDS.has(token) ? [id] : [])),
+    ends = new Set(ids.map((id) => tokens[id])),
+    several =
+      (ends.has('<|return|>') && ends.has('<|call|>')) ||
+      (ends.has('<|flush|>') && (ends.has('<|call|>') || ends.has('<|calls|>')));
+  return ids.filter((id) => !(several && tokens[id] === '<|end|>'));
 }
 
 /** Returns the ids of the tokens that begin and end a text, where the file says them. */

@@ -206,9 +206,8 @@ export async function appendLayer(
     seen !== undefined,
   );
   if (visible.length > 0) seen?.(l, visible, reader);
-  const all = visible.map(({ reads }) => reads ?? Number.NaN),
-    reads = sumOf(all);
-  return { visible, reads: Number.isNaN(reads) ? undefined : reads, sums };
+  const known = visible.flatMap(({ reads }) => reads ?? []);
+  return { visible, reads: known.length === visible.length ? sumOf(known) : undefined, sums };
 }
 
 /** Lets rows attend under the policy's views, and finishes the layer. */
