@@ -132,6 +132,21 @@ test('whatever the logits are, a grammar bans what it does not allow: an allowed
   );
 });
 
+test('ids that a model bans never come: as if no grammar had allowed them', () => {
+  fc.assert(
+    fc.property(cases, fc.uniqueArray(id, { maxLength: VOCAB - 1 }), ({ logits, options, prompt, allowed }, banned) => {
+      const may = (allowed ?? Array.from({ length: VOCAB }, (_, at) => at)).filter((each) => !banned.includes(each));
+      fc.pre(may.length > 0);
+      const row = Float32Array.from(logits),
+        grammar = allowed && allowing(bitsOf(allowed)),
+        config = { vocab: VOCAB, bannedIds: banned },
+        alike = new Sampler(options, { prompt, grammar: allowing(bitsOf(may)) }),
+        sampler = new Sampler(options, { prompt, grammar, config });
+      for (let i = 0; i < 5; i++) expect(sampler.pick(row)).toBe(alike.pick(row));
+    }),
+  );
+});
+
 test('biases as large as they may be and penalties keep every logit a number', () => {
   const row = Float32Array.of(3e38, -3e38, 0, -Infinity),
     sampler = new Sampler(

@@ -42,6 +42,7 @@ export interface RuntimeOptions<M extends RunningModel> extends OpenOptions {
  * browser, only those are read. Weights are read once, a few rows at a time where the engine takes them so, else a program
  * at a time. The file stays open, until `destroy`, where rows of a table are read from it as tokens come (Gemma 4's inputs of
  * layers). The `eosIds` are all tokens that end an answer: also the checkpoint's `ends` and the end-of-turn token of its chat template.
+ * `bannedIds` are those of the checkpoint's generation_config.json.
  * @param name the model
  * @param options the runtime or engine, and limits of a download
  * @throws KvError in one sentence for any other name, and for any error in the files
@@ -65,6 +66,7 @@ export async function loadModel(name: string, all: LoadOptions | RuntimeOptions<
     stored: size,
     tokenizer,
     ends,
+    banned,
     chatTemplate,
     close,
   } = await openCheckpoint(name === 'embedded' && !blobsOf(options.files) ? embeddedFolder() : name, options);
@@ -72,7 +74,11 @@ export async function loadModel(name: string, all: LoadOptions | RuntimeOptions<
   let keeps = false;
   try {
     const end = turnEnd(chatTemplate, tokenizer),
-      config = { ...stored, eosIds: [...new Set([...stored.eosIds, ...ends, ...(end === undefined ? [] : [end])])] };
+      config = {
+        ...stored,
+        eosIds: [...new Set([...stored.eosIds, ...ends, ...(end === undefined ? [] : [end])])],
+        ...(banned.length > 0 && { bannedIds: banned }),
+      };
     let names: FileIdentity | undefined;
     const print = withFingerprint(weights),
       blobs = blobsOf(options.files),

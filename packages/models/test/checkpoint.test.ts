@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readSafetensors, bytesSource, checkpointWeights, dense, onlyAttention, parseConfig } from '@kv/checkpoints';
-import { loadModel, type ModelConfig, type Weights } from '../src/index.ts';
+import { generate, loadModel, type ModelConfig, type Weights } from '../src/index.ts';
 import { f32Bytes, writeSafetensors, type TensorBytes } from '@kv/model-testing/safetensors-file';
 import { reference, referenceJson } from '@kv/model-testing/reference';
 
@@ -368,6 +368,31 @@ describe('loadModel', () => {
     says([]);
     expect(await named(loadModel(own))).toContain('generation_config.json: ');
   });
+
+  test.each([{}, { temperature: 3, seed: 2 }])(
+    'suppress_tokens of generation_config.json never come, and leave the fingerprint: %j',
+    async (options) => {
+      const own = join(folder, 'suppressed'),
+        says = (json: unknown): void => writeFileSync(join(own, 'generation_config.json'), JSON.stringify(json));
+      cpSync(reference('data/goldens/llama'), own, { recursive: true });
+      says({});
+      const ask = { ids: [1, 2, 3], maxNewTokens: 12, ...options },
+        before = await loadModel(own),
+        { tokens } = await generate(before, ask);
+      says({ suppress_tokens: [-1, 512, ...tokens] });
+      const model = await loadModel(own),
+        after = await generate(model, ask);
+      expect([model.config.bannedIds, model.fingerprint]).toEqual([tokens, before.fingerprint]);
+      expect(after.tokens).toHaveLength(12);
+      expect(after.tokens.filter((token) => tokens.includes(token))).toEqual([]);
+      for (const value of [-2, 1.5, 'x', {}, [[1]]]) {
+        says({ suppress_tokens: value });
+        expect(await named(loadModel(own))).toMatch(
+          /generation_config.json: suppress_tokens must be a token id or a list of them, got \S+$/,
+        );
+      }
+    },
+  );
 
   test('a URL serves as well as a folder', async () => {
     const server = createServer((request, response) => {

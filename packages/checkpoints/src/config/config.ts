@@ -58,6 +58,8 @@ export interface ModelConfig {
   readonly bosId?: number;
   /** Tokens that end an answer. */
   readonly eosIds: readonly number[];
+  /** Tokens that no answer may have, such as a place for an image. @defaultValue none */
+  readonly bannedIds?: readonly number[];
 }
 
 /** Returns the width of a layer's feed-forward layer. */

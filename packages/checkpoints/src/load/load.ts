@@ -42,6 +42,8 @@ export interface Checkpoint {
    * GGUF file's vocabulary has by their text. Not part of the configuration, over which fingerprints are computed.
    */
   readonly ends: readonly number[];
+  /** Tokens that no answer may have: `suppress_tokens` of generation_config.json. Not part of the configuration either. */
+  readonly banned: readonly number[];
   /**
    * Returns the chat template, if there is one; parsed on the first call, since only a chat needs it.
    * @throws KvError if it does not parse
@@ -87,6 +89,7 @@ async function openGgufFile(path: string, options: OpenOptions): Promise<Checkpo
       config,
       tokenizer,
       ends: ggufEnds(file.metadata).filter((id) => id < config.vocab),
+      banned: [],
       weights: checkpointWeights(file, config, 'gguf'),
       chatTemplate,
       hubFiles: async () => ggufHubFiles(config, file.metadata, file.name),
@@ -150,8 +153,8 @@ async function openFolder(folder: string, options: OpenOptions): Promise<Checkpo
     return source && use(source, how);
   };
   const chatTemplate = await folderTemplate(read, folder, options),
-    ends = await read('generation_config.json', async (source) =>
-      endsOf(await readJson(source), config.vocab, source.name),
+    said = await read('generation_config.json', async (source) =>
+      generationOf(await readJson(source), config.vocab, source.name),
     ),
     file = await openSafetensors(listed, folder);
   return keepOpen(file, async () => {
@@ -159,7 +162,7 @@ async function openFolder(folder: string, options: OpenOptions): Promise<Checkpo
     return {
       config: own,
       tokenizer,
-      ends: ends ?? [],
+      ...(said ?? { ends: [], banned: [] }),
       weights: checkpointWeights(file, own),
       chatTemplate,
       hubFiles: async () => folderFiles(listed, own, tokenizer),
@@ -188,16 +191,21 @@ async function folderFiles(
 type ReadFile = <T>(file: string, how: (source: ByteSource) => Promise<T>) => Promise<T | undefined>;
 
 /**
- * Returns the ids of tokens at which transformers' `generate` ends, of a generation_config.json; those beyond the vocabulary
+ * Returns what a generation_config.json says of tokens, as transformers' `generate` follows it; those beyond the vocabulary
  * never come.
  */
-function endsOf(json: unknown, vocab: number, where: string): readonly number[] {
-  const { eos_token_id: value } = object(json, where, 'the configuration'),
-    ids: readonly unknown[] = value == null ? [] : Array.isArray(value) ? value : [value];
-  const wrong = ids.find((id) => !(Number.isInteger(id) && (id as number) >= 0));
-  if (wrong !== undefined)
-    throw new KvError(where, `eos_token_id must be a token id or a list of them, got ${show(wrong)}`);
-  return (ids as readonly number[]).filter((id) => id < vocab);
+function generationOf(json: unknown, vocab: number, where: string): Pick<Checkpoint, 'ends' | 'banned'> {
+  const fields = object(json, where, 'the configuration');
+  const idsOf = (field: string, least: number): readonly number[] => {
+    const value = fields[field],
+      ids: readonly unknown[] = value == null ? [] : Array.isArray(value) ? value : [value];
+    const wrong = ids.find((id) => !(Number.isInteger(id) && (id as number) >= least));
+    if (wrong !== undefined)
+      throw new KvError(where, `${field} must be a token id or a list of them, got ${show(wrong)}`);
+    return (ids as readonly number[]).filter((id) => id >= 0 && id < vocab);
+  };
+  // -1 is no token: some files write it for none
+  return { ends: idsOf('eos_token_id', 0), banned: idsOf('suppress_tokens', -1) };
 }
 
 /** Returns a folder's chat template: a file of its own, or a field of tokenizer_config.json, else of chat_template.json. */

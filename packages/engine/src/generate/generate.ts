@@ -170,7 +170,7 @@ export async function* decodeWith(
   const every = options.every ?? everyOf(sequence.active.policy);
   if (every === undefined && options.remember !== true) freeObservations(sequence);
   const { config } = sequence.model;
-  const sampler = new Sampler(samplingOf(options), { prompt: sequence.progress.text.ids, grammar });
+  const sampler = new Sampler(samplingOf(options), { prompt: sequence.progress.text.ids, grammar, config });
   const stream = sequence.progress.text.decoder(),
     stops = new StopText(stop);
   let finish: Finish = 'length';

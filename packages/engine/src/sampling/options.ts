@@ -46,7 +46,7 @@ function biasFault(given: unknown): string | undefined {
 /**
  * Options of sampling, in the order in which they act on logits `[vocab]`; each acts on what the one before left.
  *
- * 1. a grammar bans ids; `logitBias` is added;
+ * 1. the model (`bannedIds`) and a grammar ban ids; `logitBias` is added;
  * 2. `repetitionPenalty` p: a logit x of an id of the prompt or the answer becomes x / p, or x p where x < 0 (Keskar et
  *    al. 2019, CTRL, section 4.1, with the sign as in transformers);
  * 3. `frequencyPenalty` times how often the answer has an id, and `presencePenalty` if it has it, are subtracted;

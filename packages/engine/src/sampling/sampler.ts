@@ -6,6 +6,7 @@ import { draw } from './draw.ts';
 import { editLogits, Edits } from './edits.ts';
 import type { LogitEdits } from './edits.ts';
 import { greedy } from './greedy.ts';
+import type { ModelConfig } from '@kv/checkpoints';
 import { SAMPLING } from './options.ts';
 import type { SamplerOptions } from './options.ts';
 
@@ -30,6 +31,12 @@ function seedOf(seed: number): number {
   }, 0x9e3779b9);
 }
 
+/** Clears the bits of ids, and returns them. */
+function without(allowed: Int32Array, ids: readonly number[]): Int32Array {
+  for (const id of ids) allowed[id >> 5] &= ~(1 << (id & 31));
+  return allowed;
+}
+
 /** Logits that were changed, for one id at a time of any answer. */
 let edited = new Float32Array(0);
 
@@ -39,6 +46,8 @@ export interface SamplerContext {
   readonly prompt?: Iterable<number>;
   /** Constrains the answer. @defaultValue every id may come */
   readonly grammar?: Grammar | undefined;
+  /** The model's configuration, whose `bannedIds` never come. @defaultValue every id may come */
+  readonly config?: Pick<ModelConfig, 'vocab' | 'bannedIds'> | undefined;
 }
 
 /**
@@ -67,8 +76,11 @@ export class Sampler implements SamplingRule {
   readonly #random: () => number;
   readonly #edits: Edits | undefined;
   readonly #constraint: Constraint | undefined;
+  readonly #banned: readonly number[];
+  /** What may come where no grammar says. */
+  readonly #may: Int32Array | undefined;
 
-  constructor(options: SamplerOptions = {}, { prompt = [], grammar }: SamplerContext = {}) {
+  constructor(options: SamplerOptions = {}, { prompt = [], grammar, config }: SamplerContext = {}) {
     const rule = settleOwn('sampler', SAMPLING, options);
     ({
       temperature: this.temperature,
@@ -86,11 +98,15 @@ export class Sampler implements SamplingRule {
     this.#random = mulberry(this.seed);
     this.#edits = penalized || Object.keys(logitBias).length > 0 ? new Edits(logitBias, rule, prompt) : undefined;
     this.followsIds = penalized || grammar !== undefined;
+    this.#banned = config?.bannedIds ?? [];
+    if (config && this.#banned.length > 0)
+      this.#may = without(new Int32Array(Math.ceil(config.vocab / 32)).fill(-1), this.#banned);
     this.#constraint = grammar?.begin();
   }
 
   get allowed(): Int32Array | undefined {
-    return this.#constraint?.allowed();
+    const allowed = this.#constraint?.allowed();
+    return allowed && this.#may ? without(allowed.slice(), this.#banned) : (allowed ?? this.#may);
   }
 
   get edits(): LogitEdits | undefined {

@@ -61,13 +61,13 @@ export class AnswerChoice {
       promised,
       offset,
     ];
+    const { config, tokenizer } = sequence.model;
     this.#sampler = new Sampler(
       { ...samplingOf(limits), seed: limits.seed + index },
-      { prompt: sequence.progress.text.ids, grammar: limits.grammar },
+      { prompt: sequence.progress.text.ids, grammar: limits.grammar, config },
     );
     this.#stream = sequence.progress.text.decoder({ special: limits.marks ?? [] });
     this.#stops = new StopText(limits.stop);
-    const { config, tokenizer } = sequence.model;
     this.#ends = new Set([...config.eosIds, ...(limits.ends ?? []).map((text) => tokenizer.specials.get(text))]);
   }
 
