@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { KvError } from '@kv/core';
 import { describe, expect, test } from 'vitest';
 import { architectures, type ArchitectureName } from '../src/config/architectures.ts';
-import { parseConfig } from '../src/config/config.ts';
+import { parseConfig, unwrittenEnd } from '../src/config/config.ts';
 import { families, fixtureJson } from '@kv/model-testing/fixture';
 
 /** Default of each field, by model type; null also where the class derives it from others. */
@@ -72,6 +72,12 @@ describe.each(Object.keys(defaults))('%s', (name) => {
       const { [field]: _, ...lacking } = plain;
       expect([field, meaning(lacking)]).toEqual([field, meaning({ ...lacking, [field]: value })]);
     }
+  });
+
+  test('the token that ends a text where a file does not name one is that of the class', () => {
+    const { eos_token_id: _, ...lacking } = plain;
+    expect(unwrittenEnd(lacking, 'c') ?? null).toBe(defaults[name].eos_token_id);
+    expect(unwrittenEnd({ ...lacking, eos_token_id: null }, 'c')).toBeUndefined();
   });
 
   test('each field of the class changes the configuration, or is refused by name, or is idle', () => {

@@ -369,6 +369,34 @@ describe('loadModel', () => {
     expect(await named(loadModel(own))).toContain('generation_config.json: ');
   });
 
+  test('a folder that names no end has that of tokenizer_config.json, or a special one of the class', async () => {
+    const own = join(folder, 'endless'),
+      write = (file: string, json: unknown): void => writeFileSync(join(own, file), JSON.stringify(json));
+    cpSync(reference('data/goldens/llama'), own, { recursive: true });
+    rmSync(join(own, 'generation_config.json'), { force: true });
+    const { eos_token_id: _, ...lacking } = good(),
+      { added_tokens: added, ...tokenizer } = referenceJson<{
+        readonly added_tokens: readonly { readonly id: number }[];
+      }>('data/goldens/llama/tokenizer.json');
+    const endsWith = async (names: object, special: boolean, config: object = {}): Promise<readonly number[]> => {
+      write('config.json', { ...lacking, ...config });
+      write('tokenizer_config.json', names);
+      write('tokenizer.json', {
+        ...tokenizer,
+        added_tokens: added.filter(({ id }) => special || id !== 2),
+      });
+      return (await loadModel(own)).config.eosIds;
+    };
+    expect(await endsWith({}, true)).toEqual([2]);
+    expect(await endsWith({}, false)).toEqual([]); // a word like others
+    expect(await endsWith({}, true, { eos_token_id: null })).toEqual([]); // it says that it has none
+    expect(await endsWith({ eos_token: '<|im_start|>' }, true)).toEqual([1]);
+    expect(await endsWith({ eos_token: { content: '<|im_start|>' } }, true)).toEqual([1]);
+    expect(await endsWith({ eos_token: '<|im_start|>' }, true, { eos_token_id: 0 })).toEqual([0]);
+    write('generation_config.json', { eos_token_id: 3 });
+    expect(await endsWith({ eos_token: '<|im_start|>' }, true)).toEqual([3]);
+  });
+
   test.each([{}, { temperature: 3, seed: 2 }])(
     'suppress_tokens of generation_config.json never come, and leave the fingerprint: %j',
     async (options) => {

@@ -102,6 +102,8 @@ export interface Architecture {
   readonly partialRotary: boolean;
   /** Whether RoPE's pairs are divided among the three positions of a part of an image; for text all three are equal. */
   readonly imagePositions: boolean;
+  /** Token that ends a text where config.json does not name one, as in transformers. */
+  readonly end: number | undefined;
   /** Whether GGUF files store the rows of q and k in interleaved-pair order. */
   readonly interleavedInGguf: boolean;
   /**
@@ -176,6 +178,7 @@ const llama: Architecture = {
   listedThetas: false,
   partialRotary: false,
   imagePositions: false,
+  end: 2,
   interleavedInGguf: true,
   defaults: { normEps: 1e-6, maxPositions: 2048, tied: false },
 };
@@ -194,6 +197,7 @@ const gemma2: Architecture = {
   activation: 'gelu',
   biases: { ...unbiased, qkv: 'attention_bias', output: 'attention_bias' },
   windows: { every: 2 },
+  end: 1,
   interleavedInGguf: false,
   defaults: { normEps: 1e-6, maxPositions: 8192, tied: true, headDim: 256, window: 4096 },
 };
@@ -216,6 +220,7 @@ const olmo2: Architecture = {
   qkNorm: 'projection',
   norms: 'after',
   biases: { ...unbiased, qkv: 'attention_bias', output: 'attention_bias' },
+  end: 50_279,
   interleavedInGguf: false,
   defaults: { normEps: 1e-5, maxPositions: 2048, tied: false },
 };
@@ -234,6 +239,7 @@ const qwen3: Architecture = {
   qkNorm: 'head',
   biases: { ...unbiased, qkv: 'attention_bias', output: 'attention_bias' },
   windows: 'from',
+  end: undefined,
   interleavedInGguf: false,
   defaults: { normEps: 1e-6, maxPositions: 32_768, tied: false, headDim: 128, window: 4096 },
 };
@@ -274,6 +280,7 @@ const qwen35: Architecture = {
   biases: { ...unbiased, qkv: 'attention_bias', output: 'attention_bias' },
   partialRotary: true,
   imagePositions: true,
+  end: undefined,
   interleavedInGguf: false,
   defaults: { normEps: 1e-6, maxPositions: 32_768, tied: false, headDim: 256, rotary: 0.25 },
 };
@@ -324,6 +331,7 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
     absent: { num_key_value_heads: 32 },
     biases: { ...unbiased, qkv: true },
     windows: 'from',
+    end: undefined,
     interleavedInGguf: false,
     defaults: { normEps: 1e-6, maxPositions: 32_768, tied: false, window: 4096 },
   },
@@ -337,6 +345,7 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
     windows: 'all',
     partialRotary: true,
     longAsYarn: true,
+    end: 32_000,
     interleavedInGguf: false,
     defaults: { normEps: 1e-5, maxPositions: 4096, tied: false },
   },
@@ -402,6 +411,7 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
     absent: { num_key_value_heads: 4 },
     windows: 'unturned',
     unturned: 4,
+    end: 128_001,
     defaults: { normEps: 1e-6, maxPositions: 32_768, tied: true, theta: 2e6 },
   },
   olmo2,
@@ -420,6 +430,7 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
     learnedSinks: true,
     windows: { every: 4, first: true },
     listedThetas: true,
+    end: 100_257,
     defaults: { normEps: 1e-5, maxPositions: 8192, tied: true, window: 128 },
   },
   granitemoe: {
@@ -455,6 +466,7 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
     biases: { ...unbiased, qkv: 'attention_bias', output: 'attention_bias' },
     windows: { every: 4 },
     localTheta: 10_000,
+    end: 124_900,
     defaults: {
       ...{ normEps: 1e-5, maxPositions: 128_000, tied: true, headDim: 128, window: 256, theta: 1e6, kernel: 7 },
       rope: {
@@ -481,6 +493,7 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
     },
     biases: { ...unbiased, qkv: 'attention_bias', output: 'attention_bias' },
     windows: { every: 2 },
+    end: undefined,
     interleavedInGguf: false,
     defaults: {
       normEps: 1e-5,

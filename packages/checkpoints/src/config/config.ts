@@ -205,6 +205,12 @@ export function parseConfig(json: unknown, where: string): ModelConfig {
   };
 }
 
+/** Returns the token that ends a text where a config.json does not have `eos_token_id` at all: the class's, as in transformers. */
+export function unwrittenEnd(json: unknown, where: string): number | undefined {
+  const [name, fields] = architectureOf(object(json, where, 'the configuration'), where);
+  return fields.eos_token_id === undefined ? architectures[name].end : undefined;
+}
+
 /** Returns a configuration with what the architecture's class makes of fields that a file lacks. */
 function completed(kind: Architecture, fields: JsonFields, where: string): JsonFields {
   const { layerTypes: types } = kind;

@@ -5,7 +5,7 @@ import { readChatTemplate, type ChatTemplate, type ChatTemplateSources } from '.
 import { createTokenizer } from '../tokenizer/tokenizer.ts';
 import type { Tokenizer } from '../tokenizer/interface.ts';
 import { ggufEnds, ggufTokenizer } from '../tokenizer/gguf.ts';
-import { parseConfig, type ModelConfig } from '../config/config.ts';
+import { parseConfig, unwrittenEnd, type ModelConfig } from '../config/config.ts';
 import { configFromGguf } from '../config/gguf-config.ts';
 import { openGguf } from '../format/gguf-shards.ts';
 import { ggufHubFiles, HUB_FILES, wantedFiles } from './hub-files.ts';
@@ -38,8 +38,9 @@ export interface Checkpoint {
   readonly stored: CheckpointSize;
   readonly tokenizer: Tokenizer;
   /**
-   * Tokens that end an answer, in addition to the configuration's `eosIds`: those of generation_config.json, or those that a
-   * GGUF file's vocabulary has by their text. Not part of the configuration, over which fingerprints are computed.
+   * Tokens that end an answer, in addition to the configuration's `eosIds`: those of generation_config.json; where neither
+   * names any, that of tokenizer_config.json or, if it is a special token, of the architecture; or those that a GGUF file's
+   * vocabulary has by their text. Not part of the configuration, over which fingerprints are computed.
    */
   readonly ends: readonly number[];
   /** Tokens that no answer may have: `suppress_tokens` of generation_config.json. Not part of the configuration either. */
@@ -131,9 +132,10 @@ function templateOf(
 async function openFolder(folder: string, options: OpenOptions): Promise<Checkpoint> {
   const { files } = options;
   if (!blobsOf(files)) await expectFolder(folder);
-  const config = await use(await open(folder, 'config.json', options), async (source) =>
-    parseConfig(await readJson(source), source.name),
-  );
+  const [config, classEnd] = await use(await open(folder, 'config.json', options), async (source) => {
+    const json = await readJson(source);
+    return [parseConfig(json, source.name), unwrittenEnd(json, source.name)] as const;
+  });
   const tokenizer = await use(await open(folder, 'tokenizer.json', options), async (source) =>
     createTokenizer(await readJson(source), source.name, config.vocab),
   );
@@ -156,13 +158,18 @@ async function openFolder(folder: string, options: OpenOptions): Promise<Checkpo
     said = await read('generation_config.json', async (source) =>
       generationOf(await readJson(source), config.vocab, source.name),
     ),
+    unsaid = config.eosIds.length === 0 && (said?.ends ?? []).length === 0,
+    named = unsaid ? namedEnd(await read('tokenizer_config.json', readJson), tokenizer) : undefined,
     file = await openSafetensors(listed, folder);
+  // the class's own may be an ordinary word of this vocabulary, at which answers would end too early
+  const end = named ?? (unsaid && [...tokenizer.specials.values()].includes(classEnd ?? -1) ? classEnd : undefined);
   return keepOpen(file, async () => {
     const own = await withHead(config, file);
     return {
       config: own,
       tokenizer,
-      ...(said ?? { ends: [], banned: [] }),
+      ends: end === undefined ? (said?.ends ?? []) : [end],
+      banned: said?.banned ?? [],
       weights: checkpointWeights(file, own),
       chatTemplate,
       hubFiles: async () => folderFiles(listed, own, tokenizer),
@@ -206,6 +213,13 @@ function generationOf(json: unknown, vocab: number, where: string): Pick<Checkpo
   };
   // -1 is no token: some files write it for none
   return { ends: idsOf('eos_token_id', 0), banned: idsOf('suppress_tokens', -1) };
+}
+
+/** Returns the special token that a tokenizer_config.json says ends a text. */
+function namedEnd(json: unknown, { specials }: Tokenizer): number | undefined {
+  const token = (json as JsonFields | null | undefined)?.eos_token,
+    text = typeof token === 'string' ? token : (token as JsonFields | null | undefined)?.content;
+  return typeof text === 'string' ? specials.get(text) : undefined;
 }
 
 /** Returns a folder's chat template: a file of its own, or a field of tokenizer_config.json, else of chat_template.json. */
