@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
-import { createReadStream, readdirSync, statSync } from 'node:fs';
+import { createReadStream, existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { KvError } from '@kv/core';
+import { partsOf } from '@kv/hub';
 import { checkpointPath } from './model-source.ts';
 
 /**
@@ -16,13 +17,13 @@ export async function weightsDigest(model: string): Promise<string> {
 }
 
 /**
- * Returns the files of a model: a .gguf file, or in a folder the weights, whole or in shards, without the files that
+ * Returns the files of a model: a .gguf file with its other parts, or in a folder the weights, whole or in shards, without the files that
  * pieces keep there.
  */
 function filesOf(path: string): readonly string[] {
   if (/^https?:/.test(path))
     throw new KvError('--model', `expected a model on this machine, whose files are part of what is kept, got ${path}`);
-  if (!statSync(path).isDirectory()) return [path];
+  if (!statSync(path).isDirectory()) return partsOf(path).filter((part) => existsSync(part));
   return [
     'config.json',
     'tokenizer.json',

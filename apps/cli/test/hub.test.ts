@@ -1,10 +1,13 @@
+import { appendFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { main } from '../src/main.ts';
 import { CHAT_MODEL } from '../src/model-source.ts';
+import { weightsDigest } from '../src/weights-digest.ts';
 import { startHub } from './hub.ts';
 import { folder, kv } from './terminal.ts';
 import { writeTinyModel } from '@kv/model-testing';
+import { writeEmbeddedGguf, writeEmbeddedParts } from '@kv/model-testing/embedded-gguf';
 
 let hub: Awaited<ReturnType<typeof startHub>>, model: string, cwd: string;
 beforeEach(async () => {
@@ -63,6 +66,26 @@ it("takes llama.cpp's flag for a model of the hub, and a word like it after --",
   const named = await kv(['run', '-hf', 'org/tiny', 'Hello', '--max-new-tokens', '4', '--json'], { cwd });
   expect(tokens(named.stdout)).toEqual(tokens((await kv(['run', '-m', model, ...RUN], { cwd })).stdout));
   expect((await kv(['run', '-m', model, '--max-new-tokens', '1', '--', '-hf'], { cwd })).code).toBe(0);
+});
+it('a GGUF file in parts runs from the hub, a path and a URL, and a part that is missing is named', async () => {
+  await hub.close();
+  const parts = folder(),
+    [first, second] = writeEmbeddedParts(parts, 3);
+  hub = await startHub(parts);
+  vi.stubEnv('HF_ENDPOINT', hub.url);
+  const run = (name: string): ReturnType<typeof kv> => kv(['run', '-m', name, ...RUN], { cwd }),
+    url = `${hub.url}/org/tiny/resolve/${'a'.repeat(40)}/${first}`;
+  const want = tokens((await run(writeEmbeddedGguf(join(folder(), 'whole.gguf')))).stdout);
+  for (const name of ['org/tiny', `org/tiny/${second}`, url, join(parts, first)])
+    expect(tokens((await run(name)).stdout)).toEqual(want);
+  const digest = await weightsDigest(join(parts, first));
+  appendFileSync(join(parts, second), 'more');
+  expect(await weightsDigest(join(parts, first))).not.toBe(digest);
+  rmSync(join(parts, second));
+  expect(await run(join(parts, first))).toMatchObject({
+    code: 2,
+    stderr: `${join(parts, second)}: expected a file, got none\n`,
+  });
 });
 it('kv explain and the checks of kv needle take it too', async () => {
   expect(await kv(['explain', 'knorm', '--model', 'org/tiny', '--length', '200'], { cwd })).toMatchObject({

@@ -100,7 +100,7 @@ async function keptModel(folder: FileSystemDirectoryHandle, manifest: string): P
     for (const { path, etag, size } of files) {
       const file = await fileIn(folder, etag);
       if (file?.size !== size) return undefined;
-      kept.set(path === files[0].path && /\.gguf$/i.test(name) ? name : path, file);
+      kept.set(/\.gguf$/i.test(name) ? path.slice(path.lastIndexOf('/') + 1) : path, file);
     }
     return { name, files: kept };
   } catch {

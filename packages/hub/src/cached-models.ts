@@ -1,6 +1,6 @@
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { ggufs, isCheckpoint, isPart } from './choose.ts';
+import { ggufs, isCheckpoint, partsOf } from './choose.ts';
 import { cacheFolder } from './environment.ts';
 import type { Environment } from './environment.ts';
 
@@ -48,8 +48,8 @@ export async function modelsIn(folder: string, path: string): Promise<readonly C
 }
 
 /**
- * A snapshot's link has a target blob only once its download is complete. Projectors of images, parts of a GGUF file and
- * repositories of which a file is missing are no models.
+ * A snapshot's link has a target blob only once its download is complete. Projectors of images, GGUF files of which a part is
+ * missing and repositories of which a file is missing are no models.
  */
 async function modelsOf(repo: string, snapshot: string): Promise<readonly CachedModel[]> {
   const files: { readonly path: string; readonly bytes: number }[] = [];
@@ -66,8 +66,10 @@ async function modelsOf(repo: string, snapshot: string): Promise<readonly Cached
     );
   return [
     ...(whole ? [{ name: repo, bytes: shards.reduce((sum, { bytes }) => sum + bytes, 0) }] : []),
-    ...ggufs([...paths.keys()])
-      .filter((path) => !isPart(path))
-      .map((path) => ({ name: `${repo}/${path}`, bytes: paths.get(path) ?? 0 })),
+    ...ggufs([...paths.keys()]).flatMap((path) => {
+      const sizes = partsOf(path).map((part) => paths.get(part) ?? NaN),
+        bytes = sizes.reduce((sum, size) => sum + size, 0);
+      return Number.isNaN(bytes) ? [] : [{ name: `${repo}/${path}`, bytes }];
+    }),
   ];
 }

@@ -23,7 +23,7 @@ interface Chosen {
   readonly files: readonly RepoFile[];
   /** The one of `files` that is an index of further ones. */
   readonly index?: RepoFile;
-  /** The one of `files` that is the whole model. */
+  /** The one of `files` that is the whole model, or the first part of it. */
   readonly gguf?: RepoFile;
 }
 
@@ -36,8 +36,8 @@ export function choose(name: RepoName, files: readonly RepoFile[]): Chosen {
   const at = new Map(files.map((found) => [found.path, found]));
   const weights = at.get(WEIGHTS) ?? at.get(INDEX);
   if (file !== undefined || quant !== undefined || weights === undefined) {
-    const gguf = pickGguf(name, files);
-    return { files: [gguf], gguf };
+    const parts = pickGguf(name, files);
+    return { files: parts, gguf: parts[0] };
   }
   const missing = NEEDED.filter((needed) => !at.has(needed));
   if (missing.length > 0)
@@ -49,40 +49,58 @@ export function choose(name: RepoName, files: readonly RepoFile[]): Chosen {
   return { files: chosen, ...(weights.path === INDEX && { index: weights }) };
 }
 
-function pickGguf({ repo, file, quant }: RepoName, files: readonly RepoFile[]): RepoFile {
-  const all = ggufs(files.map(({ path }) => path));
+/** Returns the GGUF file that a name means, or all parts of it, the first one first. */
+function pickGguf({ repo, file, quant }: RepoName, files: readonly RepoFile[]): readonly RepoFile[] {
+  const at = new Map(files.map((found) => [found.path, found]));
+  const all = ggufs([...at.keys()]);
   const fitting =
     file === undefined
       ? all.filter((path) => quant === undefined || isQuant(path, quant))
-      : files.map(({ path }) => path).filter((path) => path === file);
+      : at.has(file)
+        ? [firstPart(file)]
+        : [];
   if (fitting.length === 0) {
     const wanted =
       file ?? (quant === undefined ? `${WEIGHTS}, ${INDEX} or a .gguf file` : `a .gguf file of type ${quant}`);
     throw new KvError(
       repo,
-      `expected ${wanted}, got ${all.length > 0 ? list(all) : `only ${list(files.map(({ path }) => path).filter((path) => !path.startsWith('.')))}`}`,
+      `expected ${wanted}, got ${all.length > 0 ? list(all) : `only ${list([...at.keys()].filter((path) => !path.startsWith('.')))}`}`,
     );
   }
-  if (fitting.every(isPart))
-    throw new KvError(
-      repo,
-      `expected a model in one .gguf file, got one in parts, which are not fetched: ${list(fitting)}; download all of them into one folder and load the first`,
-    );
   if (fitting.length > 1)
     throw new KvError(
       repo,
       `expected the name of one .gguf file (${repo}:Q4_K_M or ${repo}/file.gguf), got ${list(fitting)}`,
     );
-  const path = checkPath(fitting[0], repo);
-  return files.find((found) => found.path === path)!; // its path came from `files`
+  const first = checkPath(fitting[0], repo),
+    parts = partsOf(first);
+  return parts.map(
+    (path) =>
+      at.get(path) ?? fail(repo, `expected all ${parts.length} parts of a model in the repository, got no ${path}`),
+  );
 }
 
-/** Returns the GGUF files that are models, and not projectors of vision models. */
-export const ggufs = (paths: readonly string[]): readonly string[] =>
-  paths.filter((path) => /\.gguf$/i.test(path) && !/(^|\/)mmproj/i.test(path));
+/** Returns the GGUF files that are models, and not projectors of vision models; of a model in parts the first one. */
+export const ggufs = (paths: readonly string[]): readonly string[] => [
+  ...new Set(paths.filter((path) => /\.gguf$/i.test(path) && !/(^|\/)mmproj/i.test(path)).map(firstPart)),
+];
 
-/** Returns whether a GGUF file is a part of a model. */
-export const isPart = (path: string): boolean => /-\d{5}-of-\d{5}\.gguf$/i.test(path);
+/** End of the name of a part, as llama.cpp's gguf-split writes it. */
+const PART = /-\d{5}-of-(\d{5})(\.gguf)$/i;
+
+/** Returns the path of the first part of a model of which a path is a part, or the path itself. */
+export const firstPart = (path: string): string => path.replace(PART, '-00001-of-$1$2');
+
+/** Returns the paths of all parts of the model of which a path is a part, in order; of another model its own alone. */
+export function partsOf(path: string): readonly string[] {
+  const [end, count, gguf] = PART.exec(path) ?? [];
+  return end === undefined
+    ? [path]
+    : Array.from(
+        { length: Math.max(1, Number(count)) },
+        (_, no) => `${path.slice(0, -end.length)}-${String(no + 1).padStart(5, '0')}-of-${count}${gguf}`,
+      );
+}
 
 /** Returns whether a GGUF file's name contains a type as a whole word: Q4_K is not in model-Q4_K_M.gguf. */
 export const isQuant = (path: string, quant: string): boolean =>

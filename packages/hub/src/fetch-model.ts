@@ -23,7 +23,7 @@ import type { RepoFolder } from './snapshot.ts';
 
 /**
  * Returns the local folder of a repository's checkpoint (`org/name`), or its .gguf file (`org/name:Q4_K_M`,
- * `org/name/file.gguf`, or the only one there is), in the cache that huggingface_hub uses. What is cached is used
+ * `org/name/file.gguf`, or the only one there is; of one in parts the first, next to the others), in the cache that huggingface_hub uses. What is cached is used
  * without network; the rest is downloaded, verified, and entered once all of it is complete.
  * @throws KvError in one sentence for any failure; the signal's reason when aborted
  */

@@ -4,5 +4,6 @@ export { parseModelName } from './model-name.ts';
 export type { ModelName } from './model-name.ts';
 export type { RepoName } from './repo-name.ts';
 export type { Progress } from './meter.ts';
+export { partsOf } from './choose.ts';
 export { cachedModels, modelsIn } from './cached-models.ts';
 export type { CachedModel } from './cached-models.ts';

@@ -2,7 +2,7 @@ import { copyFile, mkdir, readFile, readdir, rename, rm, stat, symlink, writeFil
 import { randomUUID } from 'node:crypto';
 import { dirname, join, relative } from 'node:path';
 import { KvError } from '@kv/core';
-import { ggufs, isCheckpoint, isPart, isQuant } from './choose.ts';
+import { firstPart, ggufs, isCheckpoint, isQuant, partsOf } from './choose.ts';
 import type { Listing, RepoFile } from './listing.ts';
 import { COMMIT } from './listing.ts';
 import { isSafePath } from './repo-name.ts';
@@ -37,7 +37,7 @@ export function checkRevision(revision: string): string {
   throw new KvError('revision', `expected a branch, tag or commit, got ${JSON.stringify(revision)}`);
 }
 
-/** Returns a model's path in the cache: its folder or its .gguf file; undefined if any part of it is missing. */
+/** Returns a model's path in the cache: its folder, its .gguf file or the first part of that; undefined if any part of it is missing. */
 export async function findCached(
   folder: RepoFolder,
   revision: string,
@@ -54,19 +54,23 @@ export async function findCached(
       (found) => found.isFile(),
       () => false,
     );
-  if (file !== undefined) return (await has(file)) ? join(snapshot, file) : undefined;
+  const whole = async (path: string): Promise<string | undefined> => {
+    for (const part of partsOf(path)) if (!(await has(part))) return undefined;
+    return join(snapshot, path);
+  };
+  if (file !== undefined) return whole(firstPart(file));
   if (quant === undefined && (await isCheckpoint(snapshot, has, (path) => readFile(join(snapshot, path), 'utf8'))))
     return snapshot;
   // which file a name without a type means, only the repository's list says: others may have been fetched by their types
   if (quant === undefined) {
     const only = await readFile(folder.only(commit), 'utf8').catch(() => '');
-    return isSafePath(only) && (await has(only)) ? join(snapshot, only) : undefined;
+    return isSafePath(only) ? whole(only) : undefined;
   }
   const all = ggufs(
     (await readdir(snapshot, { recursive: true }).catch(() => [])).map((path) => path.replaceAll('\\', '/')),
   );
-  const fitting = all.filter((path) => isQuant(path, quant) && !isPart(path));
-  return fitting.length === 1 && (await has(fitting[0])) ? join(snapshot, fitting[0]) : undefined;
+  const fitting = all.filter((path) => isQuant(path, quant));
+  return fitting.length === 1 ? whole(fitting[0]) : undefined;
 }
 
 /**

@@ -23,7 +23,9 @@ it('lists complete checkpoints and GGUF files of the cache, and nothing half-dow
     'sub/x.Q4_K_M.gguf': 7,
     'mmproj-f16.gguf': 3,
     'big-00001-of-00002.gguf': 9,
-    'big-00002-of-00002.gguf': 9,
+    'big-00002-of-00002.gguf': 8,
+    'cut-00002-of-00002.gguf': 8,
+    'late-00001-of-00002.gguf': 8,
   });
   repo('models--org--torn', { 'config.json': 2, 'tokenizer.json': 2 });
   symlinkSync('../../blobs/none', join(folder, 'models--org--torn/snapshots', '0'.repeat(40), 'model.safetensors'));
@@ -31,6 +33,7 @@ it('lists complete checkpoints and GGUF files of the cache, and nothing half-dow
   expect(await cachedModels({ HF_HUB_CACHE: folder })).toEqual({
     folder,
     models: [
+      { name: 'org/a/big-00001-of-00002.gguf', bytes: 17 },
       { name: 'org/a/sub/x.Q4_K_M.gguf', bytes: 7 },
       { name: 'org/b-name', bytes: 34 },
     ],

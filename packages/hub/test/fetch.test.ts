@@ -15,8 +15,15 @@ beforeAll(async () => {
     'org/one-GGUF': { commit: COMMIT, files: { 'one.gguf': bytes(40, 7) } },
     'org/big': {
       commit: COMMIT,
-      files: { 'big-Q8_0-00001-of-00002.gguf': bytes(40, 8), 'big-Q8_0-00002-of-00002.gguf': bytes(50, 9) },
+      files: {
+        'mmproj-big-00001-of-00002.gguf': bytes(5),
+        'big-Q8_0-00002-of-00002.gguf': bytes(50, 9),
+        'big-Q8_0-00001-of-00002.gguf': bytes(40, 8),
+      },
     },
+    'org/cut': { commit: COMMIT, files: { 'cut-00001-of-00003.gguf': bytes(4), 'cut-00003-of-00003.gguf': bytes(5) } },
+    'org/many': { commit: COMMIT, files: { 'many-00001-of-99999.gguf': bytes(4) } },
+    'org/two': { commit: COMMIT, files: { 'two-00002-of-00002.gguf': bytes(4), 'two.gguf': bytes(5) } },
   });
 });
 afterAll(() => hub.close());
@@ -118,10 +125,6 @@ describe('the plan of a download', () => {
   });
 });
 
-/** What a split model is refused with. */
-const PARTS =
-  /^org\/big: expected a model in one \.gguf file, got one in parts, which are not fetched: big-Q8_0-00001-of-00002\.gguf, big-Q8_0-00002-of-00002\.gguf; download all of them into one folder and load the first$/;
-
 describe('a .gguf file', () => {
   it.each([
     ['org/tiny-GGUF:q4_k_m', 'tiny-Q4_K_M.gguf'],
@@ -143,9 +146,13 @@ describe('a .gguf file', () => {
     ],
     ['org/tiny-GGUF:Q4_K', /^org\/tiny-GGUF: expected a \.gguf file of type Q4_K, got tiny-Q4_K_M\.gguf, /],
     ['org/tiny-GGUF/other.gguf', /^org\/tiny-GGUF: expected other\.gguf, got tiny-Q4_K_M\.gguf, /],
-    ['org/big', PARTS],
-    ['org/big:Q8_0', PARTS],
-    ['org/big/big-Q8_0-00001-of-00002.gguf', /^org\/big: expected a model in one \.gguf file, got one in parts, /],
+    ['org/cut', /^org\/cut: expected all 3 parts of a model in the repository, got no cut-00002-of-00003\.gguf$/],
+    ['org/cut/cut-00003-of-00003.gguf', /^org\/cut: expected all 3 parts .*, got no cut-00002-of-00003\.gguf$/],
+    [
+      'org/many',
+      /^org\/many: expected all 99999 parts of a model in the repository, got no many-00002-of-99999\.gguf$/,
+    ],
+    ['org/two', /^org\/two: expected the name of one \.gguf file .*, got two-00001-of-00002\.gguf, two\.gguf$/],
   ])('%s is one sentence', async (name, sentence) => expect(fetchFrom(hub, home, name)).rejects.toThrow(sentence));
   it('that was fetched by its type is not what the repository alone means', async () => {
     await fetchFrom(hub, home, 'org/tiny-GGUF:Q8_0');
@@ -158,6 +165,24 @@ describe('a .gguf file', () => {
     expect(await fetchFrom(hub, home, 'org/one-GGUF', { offline: true })).toBe(file);
     expect(hub.seen).toEqual([]);
   });
+  it.each(['org/big', 'org/big:Q8_0', 'org/big/big-Q8_0-00001-of-00002.gguf', 'org/big/big-Q8_0-00002-of-00002.gguf'])(
+    'in parts comes with all of them, in their order: %s',
+    async (name) => {
+      const plans: DownloadPlan[] = [],
+        file = await fetchFrom(hub, home, name, { onPlan: (plan) => void plans.push(plan) }),
+        parts = ['big-Q8_0-00001-of-00002.gguf', 'big-Q8_0-00002-of-00002.gguf'],
+        snapshot = join(home, `hub/models--org--big/snapshots/${COMMIT}`);
+      expect(file).toBe(join(snapshot, parts[0]));
+      expect(below(snapshot)).toEqual(parts);
+      expect(holds(snapshot, hub.repos['org/big'], parts)).toBe(true);
+      expect(plans).toMatchObject([{ total: 90, here: 0 }]);
+      hub.seen.length = 0;
+      expect(await fetchFrom(hub, home, name, { offline: true })).toBe(file);
+      expect(hub.seen).toEqual([]);
+      rmSync(join(snapshot, parts[1]));
+      await expect(fetchFrom(hub, home, name, { offline: true })).rejects.toThrow('only a part of it');
+    },
+  );
   it('of which a part is there, from another tool, is not a model', async () => {
     const file = join(home, `hub/models--org--big/snapshots/${COMMIT}`, 'big-Q8_0-00001-of-00002.gguf');
     mkdirSync(dirname(file), { recursive: true });

@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, resolve } from 'node:path';
 import { readTensorFile } from '@kv/core';
-import { bool, f32, i32, join, kind, list, string, u32, writeGguf, type GgufValueBytes } from './gguf-file.ts';
+import { bool, f32, i32, join, kind, list, string, u16, u32, writeGguf, type GgufValueBytes } from './gguf-file.ts';
 
 interface Config {
   readonly hidden_size: number;
@@ -42,6 +42,40 @@ const LAYER: Readonly<Record<string, string>> = {
  * @param chatTemplate the file's chat template; none by default
  */
 export function writeEmbeddedGguf(path: string, chatTemplate?: string): string {
+  const { metadata, tensors } = embedded(),
+    template = chatTemplate === undefined ? [] : [['tokenizer.chat_template', string(chatTemplate)] as const];
+  writeFileSync(path, fileOf([...metadata, ...template], tensors));
+  return path;
+}
+
+/** Writes it in parts into a folder, as llama.cpp's gguf-split would, and returns their names. */
+export function writeEmbeddedParts(folder: string, count: number): readonly string[] {
+  const { metadata, tensors } = embedded(),
+    each = Math.ceil(tensors.length / count),
+    padded = (no: number): string => String(no).padStart(5, '0');
+  return Array.from({ length: count }, (_, no) => {
+    const name = `embedded-${padded(no + 1)}-of-${padded(count)}.gguf`,
+      split: Metadata = [
+        ['split.no', u16(no)],
+        ['split.count', u16(count)],
+        ['split.tensors.count', i32(tensors.length)],
+      ];
+    writeFileSync(
+      resolve(folder, name),
+      fileOf([...(no === 0 ? metadata : []), ...split], tensors.slice(no * each, (no + 1) * each)),
+    );
+    return name;
+  });
+}
+
+type Metadata = readonly (readonly [string, GgufValueBytes])[];
+interface StoredRows {
+  readonly name: string;
+  readonly dimensions: readonly number[];
+  readonly rows: Float32Array;
+}
+
+function embedded(): { readonly metadata: Metadata; readonly tensors: readonly StoredRows[] } {
   const folder = dirname(createRequire(import.meta.url).resolve('@kv/model-embedded/config.json')),
     read = (file: string): Uint8Array => readFileSync(resolve(folder, file)),
     json = (file: string): unknown => JSON.parse(new TextDecoder().decode(read(file))),
@@ -52,34 +86,31 @@ export function writeEmbeddedGguf(path: string, chatTemplate?: string): string {
     ]);
   for (let l = 0; l < config.num_hidden_layers; l++)
     for (const [from, to] of Object.entries(LAYER)) names.set(`model.layers.${l}.${from}`, `blk.${l}.${to}`);
-  const { tensors: stored } = readTensorFile('model.safetensors', read('model.safetensors'), [...names.keys()]),
-    parts: Uint8Array[] = [];
-  let offset = 0;
+  const { tensors: stored } = readTensorFile('model.safetensors', read('model.safetensors'), [...names.keys()]);
   const tensors = [...names].map(([from, name]) => {
     const { shape, data } = stored[from],
       heads = from.includes('q_proj')
         ? config.num_attention_heads
         : from.includes('k_proj')
           ? config.num_key_value_heads
-          : 0,
-      rows = heads > 0 ? interleaved(data, heads, shape[1]) : data,
-      at = offset,
+          : 0;
+    return { name, dimensions: [...shape].reverse(), rows: heads > 0 ? interleaved(data, heads, shape[1]) : data };
+  });
+  return { metadata: [...shapeOf(config), ...tokenizerOf(json('tokenizer.json') as TokenizerFile)], tensors };
+}
+
+function fileOf(metadata: Metadata, stored: readonly StoredRows[]): Uint8Array {
+  const parts: Uint8Array[] = [];
+  let offset = 0;
+  const tensors = stored.map(({ name, dimensions, rows }) => {
+    const at = offset,
       padding = -rows.byteLength & 31;
     parts.push(new Uint8Array(rows.buffer, rows.byteOffset, rows.byteLength), new Uint8Array(padding));
     offset += rows.byteLength + padding;
-    return { name, dimensions: [...shape].reverse(), type: 0, offset: at };
+    return { name, dimensions, type: 0, offset: at };
   });
-  const header = writeGguf({
-    metadata: [
-      ...shapeOf(config),
-      ...tokenizerOf(json('tokenizer.json') as TokenizerFile),
-      ...(chatTemplate === undefined ? [] : [['tokenizer.chat_template', string(chatTemplate)] as const]),
-    ],
-    tensors,
-    data: 0,
-  });
-  writeFileSync(path, join(header, new Uint8Array(-header.length & 31), ...parts));
-  return path;
+  const header = writeGguf({ metadata, tensors, data: 0 });
+  return join(header, new Uint8Array(-header.length & 31), ...parts);
 }
 
 /** Reorders the rows of each head from halves to interleaved pairs, as llama.cpp rotates them. */
