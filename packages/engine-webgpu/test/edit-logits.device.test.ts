@@ -164,6 +164,25 @@ gpuTest('steps start ahead under biases alone, and none does where the ids befor
   }),
 );
 
+gpuTest('ids that a model bans never come, with steps ahead too', (gpu) =>
+  both(gpu, fixture('llama'), async (host, device) => {
+    const answer = async (
+      model: typeof host | typeof device,
+      bannedIds: readonly number[],
+    ): Promise<readonly number[]> =>
+      (
+        await generate(
+          { ...model, config: { ...model.config, bannedIds } },
+          { ids: ids(9), maxNewTokens: 8, inFlight: 3 },
+        )
+      ).tokens;
+    const banned = [...new Set(await answer(host, []))],
+      tokens = await answer(device, banned);
+    expect(tokens).toEqual(await answer(host, banned));
+    expect(tokens.filter((token) => banned.includes(token))).toEqual([]);
+  }),
+);
+
 gpuTest('a grammar that allows nothing, and a bias beyond the vocabulary, are refused in one sentence', (gpu) =>
   both(gpu, fixture('llama'), async (_, device) => {
     const sequence = new Sequence(device);
