@@ -53,6 +53,69 @@ test('matches as JavaScript does, but at characters alone', () => {
   );
 });
 
+describe('what gives nothing back', () => {
+  const words = (regex: string, text: string): string[] => {
+    const cut = splitter({ type: 'Split', pattern: { Regex: regex }, behavior: 'Isolated' }, 't');
+    return [...cut(text, new WorkLimit('t', text.length))] as string[];
+  };
+
+  test.each<[string, string, readonly string[]]>([
+    ['\\s++$|\\s*[\\r\\n]|\\s+(?!\\S)|\\s|\\S+', '  \nx', ['  \n', 'x']],
+    ['\\s++$|\\s*[\\r\\n]|\\s+(?!\\S)|\\s|\\S+', 'a  \n\n b', ['a', '  \n\n', ' ', 'b']],
+    ['\\s*+\\n|\\s|\\S+', '\n\n \nE', ['\n', '\n', ' ', '\n', 'E']],
+    ['\\p{L}++\\p{M}|\\p{L}|[^\\p{L}]', 'abe\u0301x', ['abe\u0301', 'x']],
+    ['\\p{N}{1,3}+|[^\\p{N}]+', '12345 6', ['12345', ' ', '6']],
+    ['a?+a|.', 'aaab aab', ['aa', 'a', 'b', ' ', 'aa', 'b']],
+    ['(?>a+)b|a|b|[^ab]+', 'aa a', ['a', 'a', ' ', 'a']],
+    ['(?:\\p{L}\\p{M}*+)++|[^\\p{L}]', 'aaab aab', ['aaab', ' ', 'aab']],
+    ['[]a[^b]]++a|.', 'xa]a', ['x', 'a', ']', 'a']],
+  ])('%s cuts %j as Oniguruma does', (regex, text, want) => {
+    expect(words(regex, text)).toEqual(want);
+  });
+
+  test('as JavaScript does with a look ahead at what was matched', () => {
+    const atoms = ['a', 'b', '[ab]', '(?:ab|a)', '(?:a|ab?)', '[^a\\]]', '\\x61', '(?:a(?:b|ba))'];
+    const part = fc.tuple(fc.constantFrom(...atoms), fc.constantFrom('', '', '?', '*', '+', '++', '?+', '*+', '>'));
+    const branch = fc.array(part, { minLength: 1, maxLength: 4 });
+    fc.assert(
+      fc.property(
+        fc.array(branch, { minLength: 1, maxLength: 3 }),
+        fc.constantFrom('', '(?:', '(?>'),
+        fc.string({ unit: fc.constantFrom('a', 'b', 'a', 'b', 'c'), maxLength: 12 }),
+        (branches, around, text) => {
+          let names = 0;
+          const same = (inner: string): string => `(?=(?<n${names}>${inner}))\\k<n${names++}>`;
+          const written = (js: boolean): string =>
+            branches
+              .map((parts) =>
+                parts
+                  .map(([atom, count]) =>
+                    count === '>'
+                      ? js
+                        ? same(`${atom}+`)
+                        : `(?>${atom}+)`
+                      : count.length < 2
+                        ? atom + count
+                        : js
+                          ? same(atom + count[0])
+                          : atom + count,
+                  )
+                  .join(''),
+              )
+              .join('|');
+          const body = written(true),
+            js = around === '(?>' ? `${same(body)}a` : around === '' ? body : `(?:${body})a`;
+          const ours = around === '' ? written(false) : `${around}${written(false)})a`;
+          const theirs = Array.from(text.matchAll(new RegExp(js, 'gu')), ([match]) => match).filter(Boolean);
+          const cut = splitter({ type: 'Split', pattern: { Regex: ours }, behavior: 'Removed', invert: true }, 't');
+          expect([...cut(text, new WorkLimit('t', text.length))]).toEqual(theirs);
+        },
+      ),
+      { numRuns: 1000 },
+    );
+  });
+});
+
 test('a loop over what may match nothing ends', () => {
   fc.assert(
     fc.property(fc.constantFrom('(?:a*)*', '(?:a*?|b)*', '(?:(?:|a)*|b)+c', '(?:a?){0,5}b'), (source) => {
@@ -79,6 +142,7 @@ describe('work grows with the text', () => {
     ['a run that is tried from everywhere', '\\s+!', ' '],
     ['counted in a loop', '(?:a{1,3}){2,}!', 'a'],
     ['lazily', '(?:a+?)+?!', 'a'],
+    ['giving nothing back', '(?<atomic__0>a+)a', 'a'],
   ])('%s', (_, source, unit) => {
     expect(steps(source, unit.repeat(20_000))).toBeLessThan(200);
   });

@@ -225,6 +225,66 @@ describe('SentencePiece', () => {
   test('texts come back', () => {
     fc.assert(fc.property(texts, (text) => void expect(tokenizer.decode(tokenizer.encode(text).ids)).toBe(text)));
   });
+
+  test('added tokens with marked spaces are written with spaces, as those of Gemma for runs', () => {
+    const content = fc.string({ unit: fc.constantFrom('▁', '▁', 'a', 'b', '<'), minLength: 1, maxLength: 6 }),
+      token = fc.record({ content, special: fc.boolean(), normalized: fc.boolean() }),
+      text = fc.string({ unit: fc.constantFrom(' ', ' ', 'a', 'b', '<', '\n', '文'), maxLength: 20 });
+    fc.assert(
+      fc.property(fc.uniqueArray(token, { maxLength: 6, selector: (each) => each.content }), text, (tokens, text) => {
+        const known = [...new Set([...vocab, ...tokens.map((each) => each.content)])],
+          own = createTokenizer(
+            {
+              ...json,
+              added_tokens: tokens.map((each) => ({ ...each, id: known.indexOf(each.content) })),
+              normalizer: json.normalizer.normalizers[1],
+              post_processor: null,
+              decoder: { type: 'Sequence', decoders: json.decoder.decoders.slice(0, 3) },
+              model: {
+                ...json.model,
+                vocab: Object.fromEntries(known.map((piece, id) => [piece, id])),
+                merges: known
+                  .slice(vocab.indexOf('▁'))
+                  .flatMap((piece) =>
+                    Array.from({ length: piece.length - 1 }, (_, i) => [piece.slice(0, i + 1), piece.slice(i + 1)]),
+                  ),
+              },
+            },
+            't',
+          );
+        const { ids, offsets } = own.encode(text),
+          stream = own.streamDecoder({ special: true });
+        expect(own.decode(ids, { special: true })).toBe(text);
+        expect(ids.map((id) => stream.push(id)).join('') + stream.end()).toBe(text);
+        let at = 0;
+        for (const [i, [start, end]] of offsets.entries()) {
+          const piece = known[ids[i]];
+          expect([start <= at, end >= start]).toEqual([true, true]);
+          if (!piece.startsWith('<0x')) expect(text.slice(start, end)).toBe(piece.replaceAll('▁', ' '));
+          if (!piece.startsWith('<0x'))
+            expect(Buffer.from(own.bytesOf(ids[i])).toString()).toBe(text.slice(start, end));
+          at = end;
+        }
+        expect(at).toBe(text.length);
+      }),
+    );
+  });
+});
+
+test('an id with which a model pads its vocabulary has no text', () => {
+  const json = referenceJson('data/goldens/llama/tokenizer.json'),
+    { size } = createTokenizer(json, 't'),
+    padded = createTokenizer(json, 't', size + 40),
+    { ids } = padded.encode('a b');
+  expect(padded.size).toBe(size);
+  fc.assert(
+    fc.property(fc.integer({ min: size, max: size + 39 }), fc.nat(ids.length), (id, at) => {
+      expect(padded.bytesOf(id)).toEqual(new Uint8Array(0));
+      expect(padded.decode([...ids.slice(0, at), id, ...ids.slice(at)])).toBe(padded.decode(ids));
+    }),
+  );
+  for (const id of [-1, 0.5, size + 40])
+    expect(() => padded.bytesOf(id)).toThrow(`a token id must be an integer from 0 to ${size + 39}, got ${id}`);
 });
 
 test.each<[string, (json: Record<string, unknown>) => unknown]>([

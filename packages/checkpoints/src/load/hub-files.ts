@@ -33,20 +33,25 @@ export const wantedFiles = (
   { bosId, eosIds, maxPositions }: ModelConfig,
   text: (id: number) => string,
   more: JsonFields = {},
-): Files => [
-  ['generation_config.json', json({ ...(bosId !== undefined && { bos_token_id: bosId }), eos_token_id: eosIds })],
-  [
-    'tokenizer_config.json',
-    json({
-      tokenizer_class: 'PreTrainedTokenizerFast',
-      ...(bosId !== undefined && { bos_token: text(bosId) }),
-      ...(eosIds.length > 0 && { eos_token: text(eosIds[0]) }),
-      model_max_length: maxPositions,
-      clean_up_tokenization_spaces: false,
-      ...more,
-    }),
-  ],
-];
+): Files => {
+  // ids with which a model pads its vocabulary have no text
+  const named = (field: string, id: number | undefined): JsonFields =>
+    id === undefined || text(id) === '' ? {} : { [field]: text(id) };
+  return [
+    ['generation_config.json', json({ ...(bosId !== undefined && { bos_token_id: bosId }), eos_token_id: eosIds })],
+    [
+      'tokenizer_config.json',
+      json({
+        tokenizer_class: 'PreTrainedTokenizerFast',
+        ...named('bos_token', bosId),
+        ...named('eos_token', eosIds[0]),
+        model_max_length: maxPositions,
+        clean_up_tokenization_spaces: false,
+        ...more,
+      }),
+    ],
+  ];
+};
 
 /**
  * Returns the text files that are equivalent to a GGUF file's metadata.

@@ -73,12 +73,12 @@ export interface Tokenizer {
   encodeParts(text: string, options?: EncodeOptions): Generator<readonly number[], void>;
   /**
    * Returns the text of the ids; special tokens are left out unless `special`.
-   * @throws KvError for an id outside the vocabulary
+   * @throws KvError for an id outside the model's vocabulary; one with which the model pads it has no text
    */
   decode(ids: Iterable<number>, options?: DecoderOptions): string;
   /**
-   * Returns the UTF-8 bytes of a token; those of a special token are its name.
-   * @throws KvError for an id outside the vocabulary
+   * Returns the UTF-8 bytes of a token as the decoder writes it; those of a special token are its name.
+   * @throws KvError for an id outside the model's vocabulary
    */
   bytesOf(id: number): Uint8Array;
   /** Returns a decoder that decodes id by id. */

@@ -13,6 +13,8 @@ export interface TokenizerPipeline {
   /** Number of ids, and the UTF-8 bytes of each: empty for one without a token. Called once for each id. */
   readonly size: number;
   readonly bytes: (id: number) => Uint8Array;
+  /** Number of ids that the model gives; those from `size` have no text. @defaultValue `size` */
+  readonly rows?: number;
   readonly added: readonly AddedToken[];
   readonly normalize: NormalizerStep;
   /** What a pre-tokenizer changes in a section of normalised text. */
@@ -64,7 +66,7 @@ export function assemble(pipeline: TokenizerPipeline, where: string): Tokenizer 
     added.filter(({ normalized }) => normalized),
     (content) => finish(normalize(align(content, 0), new WorkLimit(where, content.length))).text,
   );
-  const bytesOf = packed(size, pipeline.bytes, where);
+  const bytesOf = packed(size, pipeline.rows ?? size, pipeline.bytes, where);
 
   /** Appends the ids of a text to `out` and, if `offsets` is given, their positions to that. */
   function* encoding(
@@ -195,7 +197,12 @@ export function assemble(pipeline: TokenizerPipeline, where: string): Tokenizer 
  * Returns the bytes of each token, all in one array: an array of its own takes some 200 bytes a token.
  * @throws KvError, from the function, for an id outside the vocabulary
  */
-function packed(size: number, bytes: TokenizerPipeline['bytes'], where: string): TokenizerPipeline['bytes'] {
+function packed(
+  size: number,
+  rows: number,
+  bytes: TokenizerPipeline['bytes'],
+  where: string,
+): TokenizerPipeline['bytes'] {
   const ends = new Uint32Array(size);
   let all = new Uint8Array(8 * size);
   for (let id = 0, at = 0; id < size; id++) {
@@ -210,7 +217,8 @@ function packed(size: number, bytes: TokenizerPipeline['bytes'], where: string):
   }
   return (id) => {
     const end = ends[id];
-    if (end === undefined) throw new KvError(where, `a token id must be an integer from 0 to ${size - 1}, got ${id}`);
+    if (end === undefined && Number.isInteger(id) && id >= size && id < rows) return all.subarray(0, 0);
+    if (end === undefined) throw new KvError(where, `a token id must be an integer from 0 to ${rows - 1}, got ${id}`);
     return all.subarray(id === 0 ? 0 : ends[id - 1], end);
   };
 }

@@ -15,7 +15,8 @@ import { SPACE, tokenBytes } from './token-bytes.ts';
  * Makes a tokenizer from the contents of a `tokenizer.json`: byte-level or SentencePiece BPE. Every step is implemented
  * here, because the library does not report offsets, does not count its work, and cannot pause.
  * @param where name of the file, for errors
- * @param most ids that the model has: the text of an added token beyond them is ordinary text. @defaultValue any
+ * @param most ids that the model has: the text of an added token beyond them is ordinary text, and those beyond the
+ *   vocabulary, with which models pad theirs, have no text. @defaultValue any
  * @throws KvError naming an unsupported component
  */
 export function createTokenizer(json: unknown, where: string, most: number = Infinity): Tokenizer {
@@ -44,7 +45,9 @@ export function createTokenizer(json: unknown, where: string, most: number = Inf
     names[id] = checkLength(token, where);
     last = Math.max(last, id);
   }
-  const contents = new Map(added.map(({ id, content }) => [id, new TextEncoder().encode(content)])),
+  // the decoder of SentencePiece's pieces also writes added tokens, such as Gemma's runs of marked spaces
+  const written = byteLevel ? (content: string) => new TextEncoder().encode(content) : toBytes,
+    contents = new Map(added.map(({ id, content }) => [id, written(content)])),
     size = added.reduce((most, { id }) => Math.max(most, id + 1), last + 1);
   const bytes = (id: number): Uint8Array =>
     contents.get(id) ?? (names[id] === undefined ? NOTHING : toBytes(names[id]));
@@ -54,6 +57,7 @@ export function createTokenizer(json: unknown, where: string, most: number = Inf
   return assemble(
     {
       size,
+      rows: most < Infinity ? Math.max(size, most) : size,
       bytes,
       added,
       normalize: normalizer(root.normalizer, where),

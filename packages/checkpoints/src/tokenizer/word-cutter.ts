@@ -1,5 +1,6 @@
 import { KvError } from '@kv/core';
 import { show, type JsonFields } from '../read/fields.ts';
+import { nameAtomicGroups } from './expression/atomic-groups.ts';
 import { matches } from './expression/matcher.ts';
 import { compile, type RegexProgram } from './expression/program.ts';
 import { SplitPreTokenizer } from './library.ts';
@@ -55,7 +56,7 @@ function programOf(part: JsonFields, where: string): RegexProgram {
   try {
     const { pattern } = new SplitPreTokenizer({
       type: 'Split',
-      pattern: regex === undefined ? { String: source } : { Regex: source },
+      pattern: regex === undefined ? { String: source } : { Regex: nameAtomicGroups(source) },
       behavior: 'Isolated',
       invert: false,
     });

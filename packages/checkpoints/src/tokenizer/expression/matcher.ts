@@ -94,7 +94,8 @@ function attempt(what: Attempt, entry: number, start: number): number {
       case OP.match:
         work.spend(steps);
         return at;
-      case OP.run: {
+      case OP.run:
+      case OP.hold: {
         const set = sets[c] as (typeof sets)[number];
         let end = at;
         let least = a === 0 ? at : -1;
@@ -127,7 +128,7 @@ function attempt(what: Attempt, entry: number, start: number): number {
           break;
         }
         pc++;
-        if (least === end) {
+        if (least === end || code[i] === OP.hold) {
           at = end;
           break;
         }
@@ -181,7 +182,9 @@ function attempt(what: Attempt, entry: number, start: number): number {
       default: {
         const fresh = remembering(memory.from.length, memory.loops, length);
         work.spend(fresh.been.length);
-        fails = attempt({ ...what, memory: fresh }, pc + 1, at) < 0 !== (b === 1);
+        const end = attempt({ ...what, memory: fresh }, pc + 1, at);
+        fails = end < 0 !== (b === 1);
+        if (b === 2) at = end;
         pc = a;
       }
     }

@@ -1,4 +1,5 @@
 import { RegExpParser, type AST } from '@eslint-community/regexpp';
+import { isAtomic } from './atomic-groups.ts';
 import { charSet, union, type CharSet } from './char-set.ts';
 
 /** Opcodes. Each instruction in `Program.code` is its opcode and four operands. */
@@ -17,8 +18,13 @@ export const OP = {
    * Checks that the character before (`b` = 1) or after is in set `a` (`c` = 0), or is absent or outside it (`c` = 1).
    */
   peek: 5,
-  /** Lookahead: the instructions up to `a` match here (`b` = 0), or do not (`b` = 1). */
+  /**
+   * Lookahead: the instructions up to `a` match here (`b` = 0), or do not (`b` = 1). Atomic group: it continues where
+   * they match (`b` = 2).
+   */
   ahead: 6,
+  /** A `run` that gives nothing back. */
+  hold: 7,
 } as const;
 export const WIDTH = 5;
 
@@ -59,8 +65,8 @@ export function compile({ source }: RegExp): RegexProgram {
   };
   const setOf = ({ raw }: AST.Node): number => set(raw, () => charSet(raw));
 
-  const run = (node: AST.Node, min: number, max: number): void => {
-    put(OP.run, min, max === Infinity ? -1 : max, setOf(node), runs++);
+  const run = (node: AST.Node, min: number, max: number, op: number = OP.run): void => {
+    put(op, min, max === Infinity ? -1 : max, setOf(node), runs++);
   };
   const branch = (op: number, firsts: readonly AST.Node[] | undefined, d = 0): number =>
     put(op, 0, 0, firsts === undefined ? -1 : set(keyOf(firsts), () => unionOf(firsts)), d);
@@ -117,17 +123,27 @@ export function compile({ source }: RegExp): RegexProgram {
     if (node.alternatives.length === 1 && only?.elements.length === 1 && one !== undefined && isCharacter(one))
       put(OP.peek, setOf(one), Number(node.kind === 'lookbehind'), Number(node.negate));
     else if (node.kind === 'lookbehind') throw new Error(`${node.raw}, which looks back further than a character`);
-    else {
-      const head = put(OP.ahead, 0, Number(node.negate));
-      choice(node.alternatives);
-      put(OP.match);
-      target(head, 1);
-    }
+    else apart(node.alternatives, Number(node.negate));
+  };
+
+  const apart = (alternatives: readonly AST.Alternative[], how: number): void => {
+    const head = put(OP.ahead, 0, how);
+    choice(alternatives);
+    put(OP.match);
+    target(head, 1);
+  };
+
+  const atomic = ({ alternatives }: AST.CapturingGroup): void => {
+    const [one] = alternatives.length === 1 && alternatives[0].elements.length === 1 ? alternatives[0].elements : [];
+    if (one?.type === 'Quantifier' && one.greedy && isCharacter(one.element))
+      run(one.element, one.min, one.max, OP.hold);
+    else apart(alternatives, 2);
   };
 
   const emit = (node: AST.Element): void => {
     if (isCharacter(node)) run(node, 1, 1);
     else if (node.type === 'Quantifier') quantified(node);
+    else if (node.type === 'CapturingGroup' && isAtomic(node.name)) atomic(node);
     else if ((node.type === 'Group' && node.modifiers === null) || node.type === 'CapturingGroup')
       choice(node.alternatives);
     else if (node.type === 'Assertion' && (node.kind === 'lookahead' || node.kind === 'lookbehind')) around(node);
