@@ -80,10 +80,18 @@ function pickGguf({ repo, file, quant }: RepoName, files: readonly RepoFile[]): 
   );
 }
 
-/** Returns the GGUF files that are models, and not projectors of vision models; of a model in parts the first one. */
+/**
+ * Returns the GGUF files that are models, and not projectors of vision models or importance matrices; of a model in parts
+ * the first one.
+ */
 export const ggufs = (paths: readonly string[]): readonly string[] => [
-  ...new Set(paths.filter((path) => /\.gguf$/i.test(path) && !/(^|\/)mmproj/i.test(path)).map(firstPart)),
+  ...new Set(paths.filter((path) => /\.gguf$/i.test(path) && !PROJECTOR.test(path) && !isMatrix(path)).map(firstPart)),
 ];
+
+const PROJECTOR = /(^|[^a-z0-9])mmproj/i,
+  TYPE = /(^|[^a-z0-9])(i?q\d|tq\d|b?f16|f32|mxfp4)/i;
+/** A model that was quantised by a matrix may name it too, but with its type. */
+const isMatrix = (path: string): boolean => /(^|[^a-z0-9])imatrix([^a-z0-9]|$)/i.test(path) && !TYPE.test(path);
 
 /** End of the name of a part, as llama.cpp's gguf-split writes it. */
 const PART = /-\d{5}-of-(\d{5})(\.gguf)$/i;

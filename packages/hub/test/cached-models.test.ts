@@ -22,6 +22,8 @@ it('lists complete checkpoints and GGUF files of the cache, and nothing half-dow
   repo('models--org--a', {
     'sub/x.Q4_K_M.gguf': 7,
     'mmproj-f16.gguf': 3,
+    'sub/x.mmproj-f16.gguf': 3,
+    'sub/x.imatrix.gguf': 3,
     'big-00001-of-00002.gguf': 9,
     'big-00002-of-00002.gguf': 8,
     'cut-00002-of-00002.gguf': 8,

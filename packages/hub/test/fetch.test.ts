@@ -21,6 +21,18 @@ beforeAll(async () => {
         'big-Q8_0-00001-of-00002.gguf': bytes(40, 8),
       },
     },
+    'org/projected': {
+      commit: COMMIT,
+      files: {
+        'p.Q8_0.gguf': bytes(50, 9),
+        'p.mmproj-Q8_0.gguf': bytes(5),
+        'p-mmproj-f16.gguf': bytes(6),
+        'p_mmproj.gguf': bytes(7),
+        'p.imatrix.gguf': bytes(8),
+        'imatrix_p.gguf': bytes(9),
+      },
+    },
+    'org/weighed': { commit: COMMIT, files: { 'w-imatrix-IQ4_XS.gguf': bytes(40, 7), 'w-imatrix.gguf': bytes(4) } },
     'org/cut': { commit: COMMIT, files: { 'cut-00001-of-00003.gguf': bytes(4), 'cut-00003-of-00003.gguf': bytes(5) } },
     'org/many': { commit: COMMIT, files: { 'many-00001-of-99999.gguf': bytes(4) } },
     'org/two': { commit: COMMIT, files: { 'two-00002-of-00002.gguf': bytes(4), 'two.gguf': bytes(5) } },
@@ -131,10 +143,15 @@ describe('a .gguf file', () => {
     ['org/tiny-GGUF/tiny-Q8_0.gguf', 'tiny-Q8_0.gguf'],
     ['org/tiny-GGUF:Q8_0', 'tiny-Q8_0.gguf'],
     ['org/tiny-GGUF:F16', 'f16/tiny.f16.gguf'],
+    ['org/projected', 'p.Q8_0.gguf'],
+    ['org/projected:Q8_0', 'p.Q8_0.gguf'],
+    ['org/projected/p.mmproj-Q8_0.gguf', 'p.mmproj-Q8_0.gguf'],
+    ['org/weighed', 'w-imatrix-IQ4_XS.gguf'],
   ])('%s', async (name, path) => {
-    const file = await fetchFrom(hub, home, name);
-    expect(file).toBe(join(home, `hub/models--org--tiny-GGUF/snapshots/${COMMIT}`, path));
-    expect(readFileSync(file)).toEqual(hub.repos['org/tiny-GGUF'].files[path]);
+    const file = await fetchFrom(hub, home, name),
+      repo = /^org\/[^:/]+/.exec(name)![0];
+    expect(file).toBe(join(home, `hub/models--${repo.replace('/', '--')}/snapshots/${COMMIT}`, path));
+    expect(readFileSync(file)).toEqual(hub.repos[repo].files[path]);
     hub.seen.length = 0;
     expect(await fetchFrom(hub, home, name)).toBe(file);
     expect(hub.seen).toEqual([]);
@@ -144,6 +161,7 @@ describe('a .gguf file', () => {
       'org/tiny-GGUF',
       /^org\/tiny-GGUF: expected the name of one \.gguf file .*, got tiny-Q4_K_M\.gguf, tiny-Q8_0\.gguf, f16\/tiny\.f16\.gguf$/,
     ],
+    ['org/projected:F16', /^org\/projected: expected a \.gguf file of type F16, got p\.Q8_0\.gguf$/],
     ['org/tiny-GGUF:Q4_K', /^org\/tiny-GGUF: expected a \.gguf file of type Q4_K, got tiny-Q4_K_M\.gguf, /],
     ['org/tiny-GGUF/other.gguf', /^org\/tiny-GGUF: expected other\.gguf, got tiny-Q4_K_M\.gguf, /],
     ['org/cut', /^org\/cut: expected all 3 parts of a model in the repository, got no cut-00002-of-00003\.gguf$/],
