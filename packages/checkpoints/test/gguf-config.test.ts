@@ -136,6 +136,11 @@ test('keys that converters leave out, or that only some write', async () => {
   expect((await read('qwen2', { 'qwen2.rope.scaling.factor': 4 })).ropes[0].divisors).toEqual([4, 4, 4, 4]);
   expect((await read('qwen2', { 'qwen2.rope.freq_base': undefined })).ropes[0]).toEqual({ theta: 10_000, rotary: 8 });
   expect((await read('llama', { 'tokenizer.ggml.eot_token_id': 5 })).eosIds).toEqual([2, 5]);
+  for (const id of [64, 2 ** 32 - 1]) {
+    const beyond = { 'tokenizer.ggml.eot_token_id': id, 'tokenizer.ggml.bos_token_id': id };
+    expect(await read('llama', beyond)).toMatchObject({ eosIds: [2] });
+    expect(await read('llama', beyond)).not.toHaveProperty('bosId');
+  }
   // a Granite 4.0 with attention in every layer is written as `granitemoe`, with the feed-forward layer that it shares
   const shared = await read('granitemoe', { 'granitemoe.expert_shared_feed_forward_length': 40 });
   expect([shared.ffn, shared.experts]).toMatchObject([40, { width: 32, shared: { width: 40, gated: false } }]);
@@ -198,7 +203,7 @@ describe('refuses in one sentence', () => {
     ['llama', { 'llama.rope.dimension_count': 8 }],
     ['llama', { 'llama.attention.layer_norm_rms_epsilon': undefined }],
     ['llama', { 'llama.context_length': -1 }],
-    ['llama', { 'tokenizer.ggml.eos_token_id': 64 }],
+    ['llama', { 'tokenizer.ggml.eos_token_id': -1 }],
     ['qwen2', { 'qwen2.rope.scaling.type': 'dynamic', 'qwen2.rope.scaling.factor': 4 }],
     ['phi3', { 'phi3.rope.dimension_count': 7 }],
     ['gemma2', { 'gemma2.attn_logit_softcapping': 0 }],

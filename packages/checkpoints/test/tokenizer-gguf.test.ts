@@ -112,13 +112,39 @@ describe('SentencePiece vocabulary', () => {
       expect(encode(text, { special: false }).ids).toEqual([3, 4, 3]);
   });
 
+  test.each([['bos'], ['eos'], ['unknown']])('an id of %s beyond the vocabulary is none', (which) => {
+    const key = `tokenizer.ggml.${which}_token_id`,
+      without = new Map(metadata);
+    without.delete(key);
+    const want = ggufTokenizer(without, 't');
+    for (const id of [4000, 2 ** 32 - 1]) {
+      const got = ggufTokenizer(new Map([...metadata, [key, id]]), 't');
+      expect([got.bosId, got.eosId]).toEqual([want.bosId, want.eosId]);
+      for (const text of ['The wide river', 'a\u{10FFFF}b']) expect(got.encode(text)).toEqual(want.encode(text));
+    }
+  });
+
+  test('without types tokens are normal, without scores all pieces are alike', () => {
+    const tokens = ['<unk>', '<0x21>', '\u2581', 'a', 'b', 'ab', 'aa'],
+      { encode, decode } = ggufTokenizer(
+        new Map<string, unknown>([
+          ['tokenizer.ggml.model', 'llama'],
+          ['tokenizer.ggml.tokens', tokens],
+        ]),
+        't',
+      ),
+      { ids } = encode('aab!', { special: false });
+    expect(ids.map((id) => tokens[id])).toEqual(['\u2581', 'aa', 'b', '<0x21>']);
+    expect(decode(ids)).toBe('aab!');
+  });
+
   test.each<[string, Record<string, unknown>]>([
     ['another model', { model: 'bert' }],
     ['no tokens', { tokens: undefined }],
     ['a token that is no string', { tokens: [1] }],
     ['too few types', { token_type: [1] }],
     ['scores that are none', { scores: 'x' }],
-    ['an id outside', { bos_token_id: 4000 }],
+    ['an id that is none', { bos_token_id: -1 }],
     ['a flag that is none', { add_bos_token: 1 }],
     ['another pre-tokenizer', { model: 'gpt2', pre: 'klingon', merges: [] }],
     ['a merge of one', { model: 'gpt2', pre: 'gpt-2', merges: ['ab'] }],

@@ -401,11 +401,12 @@ function positives(values: Float32Array, tensor: string, where: string): readonl
   throw new KvError(where, `${tensor} must hold numbers above 0, got ${Math.min(...values)}`);
 }
 
-/** Reads the id of a special token, if the file names it. */
+/** Reads the id of a special token, if the file names it; one beyond the vocabulary, as converters write for none, is none. */
 function id(metadata: JsonFields, name: string, vocab: number, where: string): number | undefined {
   const key = `tokenizer.ggml.${name}_token_id`,
     value = metadata[key];
   if (value === undefined) return undefined;
-  if (Number.isInteger(value) && (value as number) >= 0 && (value as number) < vocab) return value as number;
-  throw new KvError(where, `${key} must be a token id below ${vocab}, got ${show(value)}`);
+  if (Number.isInteger(value) && (value as number) >= 0)
+    return (value as number) < vocab ? (value as number) : undefined;
+  throw new KvError(where, `${key} must be a token id, got ${show(value)}`);
 }

@@ -12,6 +12,7 @@ import { SPACE, tokenBytes } from './token-bytes.ts';
 import { spmEncoder } from './spm.ts';
 
 /** Values of `tokenizer.ggml.token_type`. */
+const NORMAL = 1;
 const UNKNOWN = 2;
 const CONTROL = 3;
 const USER = 4;
@@ -35,7 +36,8 @@ interface Vocabulary {
 /**
  * Makes a tokenizer from a GGUF file's `tokenizer.ggml.*` metadata: model `gpt2` (byte-level BPE), `llama`
  * (SentencePiece) or `gemma4` (BPE of SentencePiece's tokens). Control tokens are special, and so are marks of chats whatever
- * their type; other user-defined tokens are matched in any text.
+ * their type; other user-defined tokens are matched in any text. As in llama.cpp, tokens without types are normal, pieces
+ * without scores have 0, and an id beyond the vocabulary is none.
  * @param where name of the file, for errors
  * @throws KvError naming the key that is missing or wrong, or the unknown model or `pre`
  */
@@ -265,13 +267,15 @@ const piecesOf = (tokens: readonly string[], types: ArrayLike<number>): (readonl
   tokens.flatMap((token, at) => ([UNKNOWN, CONTROL, BYTE].includes(types[at] as number) ? [] : [[token, at] as const]));
 
 const scoresOf = (metadata: ReadonlyMap<string, unknown>, count: number, where: string): ArrayLike<number> =>
-  list(
-    metadata,
-    'tokenizer.ggml.scores',
-    where,
-    (score) => typeof score === 'number' && !Number.isNaN(score),
-    count,
-  ) as ArrayLike<number>;
+  metadata.has('tokenizer.ggml.scores')
+    ? (list(
+        metadata,
+        'tokenizer.ggml.scores',
+        where,
+        (score) => typeof score === 'number' && !Number.isNaN(score),
+        count,
+      ) as ArrayLike<number>)
+    : new Float32Array(count);
 
 function vocabulary(metadata: ReadonlyMap<string, unknown>, where: string): Vocabulary {
   const tokens = list(
@@ -281,13 +285,9 @@ function vocabulary(metadata: ReadonlyMap<string, unknown>, where: string): Voca
     (token) => typeof token === 'string',
   ) as readonly string[];
   for (const token of tokens) checkLength(token, where);
-  const stored = list(
-      metadata,
-      'tokenizer.ggml.token_type',
-      where,
-      Number.isInteger,
-      tokens.length,
-    ) as ArrayLike<number>,
+  const stored = metadata.has('tokenizer.ggml.token_type')
+      ? (list(metadata, 'tokenizer.ggml.token_type', where, Number.isInteger, tokens.length) as ArrayLike<number>)
+      : tokens.map((token) => (/^<0x[0-9A-F]{2}>$/.test(token) ? BYTE : NORMAL)),
     types = tokens.map((token, at) =>
       MARKS.has(token) || (stored[at] === USER && MARK.test(token)) ? CONTROL : (stored[at] as number),
     ),
@@ -372,12 +372,13 @@ function list(
   return array;
 }
 
+/** Returns the id that a file names; one beyond the vocabulary, as converters write for none, is none. */
 function id(metadata: ReadonlyMap<string, unknown>, which: string, size: number, where: string): number | undefined {
   const key = `tokenizer.ggml.${which}_token_id`;
-  const found = metadata.get(key);
-  if (found === undefined || (Number.isInteger(found) && (found as number) >= 0 && (found as number) < size))
-    return found as number | undefined;
-  throw new KvError(where, `${key} must be an integer from 0 to ${size - 1}, got ${show(found)}`);
+  const found = metadata.get(key) ?? size;
+  if (Number.isInteger(found) && (found as number) >= 0)
+    return (found as number) < size ? (found as number) : undefined;
+  throw new KvError(where, `${key} must be an integer of at least 0, got ${show(found)}`);
 }
 
 function flag(metadata: ReadonlyMap<string, unknown>, which: string, where: string): boolean | undefined {

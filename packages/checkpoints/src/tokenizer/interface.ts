@@ -21,8 +21,8 @@ export interface EncodeOptions {
   readonly parse?: boolean;
   /**
    * Untrusted ranges `[from, to)` of the text, in UTF-16 units and in order; what they contain stays text. No added
-   * token, special or not, is matched on a character of them, except white-space tokens. Harmless text encodes to the
-   * same ids with and without this.
+   * token, special or not, is matched on a character of them, except white-space tokens. Text that holds none of those
+   * tokens encodes to the same ids with and without this.
    * @defaultValue none
    */
   readonly untrusted?: readonly (readonly [number, number])[];
