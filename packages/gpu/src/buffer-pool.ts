@@ -1,3 +1,5 @@
+import type { KvError } from '@kv/core';
+
 /** Bytes of GPU buffers: those of tensors and all others of the backend. */
 export interface BufferLedger {
   /** Bytes of buffers in use. */
@@ -38,14 +40,20 @@ const USAGE: Readonly<Record<BufferUse, number>> = {
 
 export interface BufferPool {
   readonly ledger: BufferLedger;
+  /** The most bytes of a buffer of storage: what the device makes and binds whole. */
+  readonly mostBytes: number;
+  /** Why it gives no more buffers, once it was destroyed. */
+  readonly ended: KvError | undefined;
   /**
    * Takes a buffer from the pool.
    *
    * @param not idle buffers to pass over
+   * @throws KvError once it was destroyed
    */
   take(bytes: number, kind?: BufferUse, not?: (memory: PooledBuffer) => boolean): PooledBuffer;
   give(memory: PooledBuffer): void;
-  destroy(): void;
+  /** @param ended what is thrown from now on */
+  destroy(ended: KvError): void;
 }
 
 /** Returns a size rounded up so that buffers can be reused: powers of two, above 64 KiB in eighths of one. */
@@ -63,7 +71,12 @@ export function bufferPool(device: GPUDevice, idleBytes: number, beforeDestroy: 
   const idle: PooledBuffer[] = [];
   const all = new Set<GPUBuffer>();
   const ledger = { live: 0, allocated: 0, peak: 0, buffers: 0 };
-  let waiting = 0;
+  let waiting = 0,
+    ended: KvError | undefined;
+  // a binding is of whole words
+  const whole = (bytes: number): number => bytes - (bytes % 4),
+    mostBytes = whole(Math.min(device.limits.maxBufferSize, device.limits.maxStorageBufferBindingSize)),
+    most = (kind: BufferUse): number => (kind === 'storage' ? mostBytes : whole(device.limits.maxBufferSize));
   const drop = (memory: PooledBuffer): void => {
     memory.buffer.destroy();
     all.delete(memory.buffer);
@@ -72,8 +85,13 @@ export function bufferPool(device: GPUDevice, idleBytes: number, beforeDestroy: 
   };
   const pool: BufferPool = {
     ledger,
+    mostBytes,
+    get ended() {
+      return ended;
+    },
     take(wanted, kind = 'storage', not) {
-      const bytes = sizeClass(wanted);
+      if (ended) throw ended;
+      const bytes = Math.min(sizeClass(wanted), most(kind));
       const found = idle.findLastIndex((m) => m.bytes === bytes && m.kind === kind && !not?.(m));
       if (found >= 0) {
         ledger.live += bytes;
@@ -90,7 +108,7 @@ export function bufferPool(device: GPUDevice, idleBytes: number, beforeDestroy: 
       return { buffer, bytes, wanted, kind, pool, alive: true, use: { batch: -1 } };
     },
     give(memory) {
-      if (!memory.alive) return;
+      if (ended || !memory.alive) return;
       memory.alive = false;
       ledger.live -= memory.bytes;
       idle.push(memory);
@@ -102,7 +120,8 @@ export function bufferPool(device: GPUDevice, idleBytes: number, beforeDestroy: 
         drop(oldest);
       }
     },
-    destroy() {
+    destroy(error) {
+      ended = error;
       for (const buffer of all) buffer.destroy();
       all.clear();
       idle.length = 0;

@@ -14,6 +14,8 @@ import type { GpuTensor } from './tensor.ts';
  * them.
  */
 export interface Commands {
+  /** The most bytes of a tensor. */
+  readonly mostBytes: number;
   /**
    * Returns a new tensor that this scope owns; its elements are undefined.
    * @throws KvError for one larger than the adapter can bind.
@@ -22,7 +24,10 @@ export interface Commands {
   upload(data: Float32Array | Uint32Array, shape: readonly number[], lengths?: Tensor): Tensor;
   /** Writes host numbers into a tensor, from element `at` on. */
   write(x: Tensor, data: Float32Array | Uint32Array, at: number): void;
-  /** Releases a tensor of this scope before the scope ends; commands already recorded with it still run. */
+  /**
+   * Releases a tensor of this scope before the scope ends; commands already recorded with it still run. Does nothing once
+   * the device was destroyed.
+   */
   free(x: Tensor): void;
   /** Records a dispatch. @throws KvError for a tensor of another backend, or of a scope that has ended */
   record(dispatch: Dispatch): void;
@@ -46,7 +51,7 @@ export type ExpectOwn = (x: Tensor) => GpuTensor;
 
 /** Returns the commands of one scope; `owned` collects the buffers that it has to release. */
 export function deviceCommands(
-  { device, pool, pipelines, recorder }: DeviceParts,
+  { pool, pipelines, recorder }: DeviceParts,
   owned: Set<PooledBuffer>,
 ): { readonly commands: Commands; readonly own: ExpectOwn } {
   let blank: PooledBuffer | undefined; // bound instead of absent inputs and lengths
@@ -58,6 +63,7 @@ export function deviceCommands(
     const memory = (x as Partial<GpuTensor>).memory;
     if (memory?.pool !== pool)
       throw new KvError('gpu', 'a tensor of another backend came in, expected one made by these operations');
+    if (pool.ended) throw pool.ended;
     if (!memory.alive)
       throw new KvError(
         'gpu',
@@ -71,12 +77,11 @@ export function deviceCommands(
     lengths: Tensor | undefined,
     not?: (memory: PooledBuffer) => boolean,
   ): GpuTensor => {
-    const bytes = 4 * sizeOf(shape),
-      most = device.limits.maxStorageBufferBindingSize;
-    if (bytes > most)
+    const bytes = 4 * sizeOf(shape);
+    if (bytes > pool.mostBytes)
       throw new KvError(
         'gpu',
-        `a tensor of shape [${shape}] needs ${bytes} bytes, but this adapter binds at most ${most}: expected a smaller one`,
+        `a tensor of shape [${shape}] needs ${bytes} bytes, but this adapter binds at most ${pool.mostBytes}: expected a smaller one`,
       );
     const memory = pool.take(bytes, 'storage', not);
     owned.add(memory);
@@ -92,6 +97,7 @@ export function deviceCommands(
   return {
     own,
     commands: {
+      mostBytes: pool.mostBytes,
       own(x) {
         if (x.lengths) own(x.lengths);
         const { shape, memory } = own(x);
@@ -110,6 +116,7 @@ export function deviceCommands(
         if (data.length > 0) recorder.write(own(x).memory, data, 4 * at);
       },
       free(x) {
+        if (pool.ended) return;
         const { memory } = own(x);
         if (owned.delete(memory)) pool.give(memory);
       },

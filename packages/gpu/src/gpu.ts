@@ -81,7 +81,8 @@ export interface GpuParts {
 export function createGpu({ name, device, owned, instance, idleBytes, timed }: GpuParts): Gpu {
   const fault: DeviceFault = { error: undefined };
   const onError = (event: GPUUncapturedErrorEvent): void => {
-    event.preventDefault(); // the next read throws it, so the browser need not log it
+    // the next read throws it, so the browser need not log it; on a shared device it may be another's error
+    if (owned) event.preventDefault();
     fault.error ??= new KvError(
       'gpu',
       event.error.constructor.name === 'GPUOutOfMemoryError'
@@ -157,6 +158,7 @@ export function createGpu({ name, device, owned, instance, idleBytes, timed }: G
           'gpu',
           "expected a device opened with { timestamps: 'kernels' } or 'passes', got one without timestamps",
         );
+      if (pool.ended) throw pool.ended;
       record.submit();
       return record.timer.read().catch((error: unknown) => {
         throw fault.error ?? error;
@@ -169,11 +171,11 @@ export function createGpu({ name, device, owned, instance, idleBytes, timed }: G
       for (const scope of scopes) scope.end();
       root.end();
       device.removeEventListener('uncapturederror', onError);
-      pool.destroy();
+      fault.error ??= new KvError('gpu', 'the backend was destroyed: open another one');
+      pool.destroy(fault.error);
       record.timer?.destroy();
       device.queue.submit([]); // Dawn frees destroyed buffers at a submit
       if (owned) device.destroy();
-      fault.error ??= new KvError('gpu', 'the backend was destroyed: open another one');
     },
   };
 }

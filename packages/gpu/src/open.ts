@@ -28,7 +28,8 @@ const MISSING =
 /**
  * Opens a device, with the largest buffers that its adapter allows, and with `shader-f16` if the adapter has it.
  *
- * @throws KvError with one sentence that says what to install, if there is no adapter or, in Node, no package `webgpu`.
+ * @throws KvError with one sentence that says what to install, if there is no adapter or, in Node, no package `webgpu`;
+ * and for an adapter that gives no device.
  */
 export async function openGpu(options: GpuOptions = {}): Promise<Gpu> {
   const { instance, adapter, device, idleBytes, timestamps: timed } = settleOwn('openGpu', OPEN_GPU, options);
@@ -46,10 +47,14 @@ export async function openGpu(options: GpuOptions = {}): Promise<Gpu> {
     ...(found.features.has('shader-f16') ? ['shader-f16' as const] : []),
     ...(timed ? ['timestamp-query' as const] : []),
   ];
-  const opened = await found.requestDevice({
-    requiredLimits: { maxBufferSize, maxStorageBufferBindingSize },
-    requiredFeatures,
-  });
+  const opened = await found
+    .requestDevice({ requiredLimits: { maxBufferSize, maxStorageBufferBindingSize }, requiredFeatures })
+    .catch((cause: unknown) => {
+      throw new KvError(
+        'gpu',
+        `${nameOf(found.info)} gave no device (${cause instanceof Error ? cause.message : String(cause)}): an adapter gives one, once; request another adapter`,
+      );
+    });
   return createGpu({ name: nameOf(found.info), device: opened, owned: true, instance: gpu, idleBytes, timed });
 }
 
@@ -62,8 +67,9 @@ function expectTimed(
     throw new KvError('gpu', `expected an adapter or device with timestamp-query for timestamps, got ${name}`);
 }
 
-const nameOf = ({ description, vendor, architecture }: GPUAdapterInfo): string =>
-  description || [vendor, architecture].filter(Boolean).join(' ') || 'webgpu';
+/** Returns the name of an adapter; older browsers tell nothing of it. */
+const nameOf = (info: GPUAdapterInfo | undefined): string =>
+  info?.description || [info?.vendor, info?.architecture].filter(Boolean).join(' ') || 'webgpu';
 
 async function findInstance(timed: boolean): Promise<GPU> {
   const here = (globalThis as { navigator?: { gpu?: GPU } }).navigator?.gpu;

@@ -27,6 +27,7 @@ export function planGpu(): Recordable & { readonly counters: DispatchCost } {
     counters.operations += operations?.() ?? 0;
   };
   const commands: Commands = {
+    mostBytes: Infinity,
     make: (shape, dtype = 'f32', lengths): Tensor => ({ shape, dtype, ...(lengths && { lengths }) }),
     upload: (data, shape, lengths): Tensor & { readonly data: ArrayLike<number> } => ({
       ...commands.make(shape, data instanceof Uint32Array ? 'u32' : 'f32', lengths),

@@ -16,10 +16,13 @@ export async function findGpuRuntime(): Promise<Runtime | undefined> {
     if (!adapter || isSoftware(adapter.info)) return undefined;
     return gpuRuntime(await openGpu({ instance: gpu, adapter }));
   } catch (error) {
-    if (error instanceof DOMException || KvError.is(error)) return undefined; // an adapter that gives no device
+    if (error instanceof DOMException || KvError.is(error)) return undefined; // no adapter, or one that gives no device
     throw error;
   }
 }
 
-const isSoftware = ({ isFallbackAdapter, vendor, architecture, description }: GPUAdapterInfo): boolean =>
-  isFallbackAdapter || /swiftshader|llvmpipe|basic render/i.test(`${vendor} ${architecture} ${description}`);
+/** Whether an adapter runs on the CPU; older browsers tell nothing of it. */
+const isSoftware = (info: GPUAdapterInfo | undefined): boolean =>
+  info !== undefined &&
+  (info.isFallbackAdapter ||
+    /swiftshader|llvmpipe|basic render/i.test(`${info.vendor} ${info.architecture} ${info.description}`));

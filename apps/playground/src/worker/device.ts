@@ -27,7 +27,7 @@ export async function openComputer(wish: DeviceChoice): Promise<Computer> {
     return onCpu(isSecureContext ? 'this browser has no WebGPU' : 'browsers offer WebGPU to https and localhost only');
   const adapter = await gpu.requestAdapter({ powerPreference: 'high-performance' }).catch(() => null);
   if (adapter === null) return onCpu('this browser offers no WebGPU adapter');
-  const { description, vendor, architecture, isFallbackAdapter } = adapter.info,
+  const { description, vendor, architecture, isFallbackAdapter } = infoOf(adapter),
     name = description || [vendor, architecture].filter(Boolean).join(' ') || 'unnamed adapter';
   const software = isFallbackAdapter || /swiftshader|llvmpipe|basic render/i.test(`${name} ${vendor} ${architecture}`);
   if (software && wish === 'auto') return onCpu(`the only WebGPU adapter is software (${name}), which is slower`);
@@ -38,9 +38,17 @@ export async function openComputer(wish: DeviceChoice): Promise<Computer> {
   }
 }
 
+/** Returns what WebGPU tells of an adapter: nothing in older browsers. */
+const infoOf = ({
+  info,
+}: {
+  readonly info?: GPUAdapterInfo;
+}): Pick<GPUAdapterInfo, 'vendor' | 'architecture' | 'description' | 'isFallbackAdapter'> =>
+  info ?? { vendor: '', architecture: '', description: '', isFallbackAdapter: false };
+
 async function onGpu(instance: GPU, adapter: GPUAdapter, name: string): Promise<Computer> {
   const gpu = await openGpu({ instance, adapter });
-  const { vendor, architecture, description } = adapter.info;
+  const { vendor, architecture, description } = infoOf(adapter);
   return {
     opened: { device: 'webgpu', name },
     adapter: { vendor, architecture, description },
