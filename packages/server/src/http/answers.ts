@@ -130,7 +130,7 @@ export class Answers {
     const requests = prompts.map(({ ids, stop: lineEnds = [], turns, notes, protect }, i): SequenceRequest => {
       const room = evicts ? most : maxPositions - ids.length;
       if (room === 0) throw tooLong(ids.length, `the model's context of ${maxPositions} tokens and leave room`);
-      if (protect) expectHeld(sequencePolicy, protect(ids), ids.length, asked.protect !== undefined);
+      if (protect) expectHeld(sequencePolicy, protect(ids) ?? [], ids.length, asked.protect !== undefined);
       return {
         ids,
         notes,

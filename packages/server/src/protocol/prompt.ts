@@ -3,7 +3,7 @@ import type { PositionSpan } from '@kv/core';
 import { fitValue, joinedSpans, showValue } from '@kv/core/engine';
 import { isPlace, missingParts, protectedSpans, schemas, textOfProtected } from '@kv/engine';
 import type { ProtectedPrompt } from '@kv/engine';
-import { roleRanges, unreadVariables } from '@kv/models';
+import { renderedIds, roleRanges, unreadVariables } from '@kv/models';
 import type { ChatMessage, Model, ProtectedPart, RenderedChat, ToolFunction } from '@kv/models';
 import type { Ask, AskedPrompt, PromptVariables } from './ask.ts';
 import { conversationTurns, type ConversationTurns } from '../run/conversation-turns.ts';
@@ -21,8 +21,11 @@ export interface PromptTokens {
   readonly stop?: readonly string[];
   /** What was taken and changes nothing. */
   readonly notes?: readonly string[];
-  /** Returns the positions that no eviction may drop, of the ids that a cache of this prompt holds. */
-  readonly protect?: ((ids: readonly number[]) => readonly PositionSpan[]) | undefined;
+  /**
+   * Returns the positions that no eviction may drop, of the ids that a cache of this prompt holds; undefined where its
+   * named parts cannot be found in them.
+   */
+  readonly protect?: ((ids: readonly number[]) => readonly PositionSpan[] | undefined) | undefined;
   /** How the rendered prompt ends. */
   readonly end?: string;
   /** The turns of a conversation. */
@@ -106,22 +109,32 @@ async function chatPrompt(
     tails: template ? [] : ['\n'],
     async rest(i, tail) {
       const rest = render
-        ? afterTurn(asked.messages, i, (given) => conversation(given, template, names), render)
+        ? afterTurn(asked.messages, i, (given) => conversation(given, template, names), render, chat.text)
         : afterLine(messages, i, lines, tail);
       return rest && (await reader.read(rendered(rest, false), limits, param));
     },
   });
-  const conversationText = {
-    rendered: chat,
+  const prompted = (given: readonly ChatMessage[], of: RenderedChat): NonNullable<ProtectedPrompt['conversation']> => ({
+    rendered: of,
     special: template === undefined,
     get ranges() {
-      const { tools: given, ...without } = options,
-        text = (of: readonly ChatMessage[], withTools: boolean): string =>
-          template ? template(of, withTools ? options : without) : written(of).text;
-      return roleRanges(text, messages, chat.text, given !== undefined);
+      const { tools: all, ...without } = options,
+        text = (some: readonly ChatMessage[], withTools: boolean): string =>
+          template ? template(some, withTools ? options : without) : written(some).text;
+      return roleRanges(text, given, of.text, all !== undefined);
     },
-  };
-  const { notes, ...kept } = protecting(protect, { ids, tokenizer, conversation: conversationText }, always);
+  });
+  /** What a cache may have begun with: since then the template may have moved a part, such as tools to the last question. */
+  function* before(): Generator<ProtectedPrompt> {
+    const [first, ...later] = messages.flatMap(({ role }, i) => (role === 'assistant' && i > 0 ? [i] : []));
+    for (const end of render && first !== undefined ? [first, ...later.slice(-EARLIER)] : []) {
+      const given = messages.slice(0, end),
+        text = render!(given); // asked above
+      yield { ids: renderedIds(tokenizer, text), tokenizer, conversation: prompted(given, text) };
+    }
+  }
+  const whole = { ids, tokenizer, conversation: prompted(messages, chat) },
+    { notes, ...kept } = protecting(protect, whole, always, before);
   return {
     ids,
     stop: template ? [] : ['\n'],
@@ -184,17 +197,24 @@ function protecting(
   asked: readonly ProtectedPart[],
   prompt: ProtectedPrompt,
   always: readonly ProtectedPart[] = [],
+  before: () => Iterable<ProtectedPrompt> = () => [],
 ): Required<Pick<PromptTokens, 'notes'>> & Pick<PromptTokens, 'protect'> {
   const all = [...always, ...asked];
   if (all.length === 0) return { notes: [] };
-  const places = protectedSpans(all.filter(isPlace), prompt),
+  const named = all.filter((one) => isPlace(one) && !Array.isArray(one)),
+    spans = protectedSpans(named, prompt),
+    ranges = protectedSpans(
+      all.filter((one) => Array.isArray(one)),
+      prompt,
+    ),
     texts = all.filter((one) => !isPlace(one)),
     { ids: own, tokenizer } = prompt,
     spansOf = (of: readonly ProtectedPart[], ids: readonly number[], partial: boolean): readonly PositionSpan[] =>
       protectedSpans(of, { ids, tokenizer, partial }),
     missing = always.filter((one) => !isPlace(one) && spansOf([one], own, true).length === 0),
     found = joinedSpans([
-      ...places,
+      ...spans,
+      ...ranges,
       ...spansOf(
         texts.filter((one) => !missing.includes(one)),
         own,
@@ -208,9 +228,38 @@ function protecting(
         (one) => `${showValue(textOfProtected(one))}, which this server protects, stands nowhere in the prompt`,
       ),
     ],
-    protect: (ids) => (ids === own ? found : joinedSpans([...places, ...spansOf(texts, ids, true)])),
+    protect(ids) {
+      if (ids === own) return found;
+      const stand = namedIn(ids, named, { ids: own, spans }, before);
+      return stand && joinedSpans([...stand, ...ranges, ...spansOf(texts, ids, true)]);
+    },
   };
 }
+
+/**
+ * Returns where named parts stand in the ids of a cache, which begins with this prompt up to their end or with one before
+ * it; undefined if it does not.
+ */
+function namedIn(
+  ids: readonly number[],
+  named: readonly ProtectedPart[],
+  { ids: own, spans }: { readonly ids: readonly number[]; readonly spans: readonly PositionSpan[] },
+  before: () => Iterable<ProtectedPrompt>,
+): readonly PositionSpan[] | undefined {
+  if (beginsAlike(ids, own, spans.at(-1)?.[1] ?? 0)) return spans;
+  try {
+    for (const earlier of before())
+      if (beginsAlike(ids, earlier.ids, earlier.ids.length)) return protectedSpans(named, earlier);
+  } catch (cause) {
+    if (!KvError.is(cause)) throw cause; // a template may reject what was no prompt
+  }
+  return undefined;
+}
+const beginsAlike = (ids: readonly number[], others: readonly number[], length: number): boolean =>
+  ids.length >= length && others.slice(0, length).every((id, i) => id === ids[i]);
+
+/** How many of the latest prompts before this one are looked at, after the first. */
+const EARLIER = 7;
 
 const rendered = ({ text, untrusted }: RenderedChat, special: boolean): PromptText => ({
   text,

@@ -29,7 +29,7 @@ type Options = Pick<SchedulerOptions, 'memory' | 'part' | 'running' | 'conversat
 export function protectedOf({ ids, protect }: SequenceRequest, from?: Job['from']): readonly PositionSpan[] {
   if (!protect || !from) return protect?.(ids) ?? [];
   const { kept, length } = from.state;
-  return (from.protects ??= protect([...kept.sequence.progress.text.ids.slice(0, length), ...from.ids]));
+  return (from.protects ??= protect([...kept.sequence.progress.text.ids.slice(0, length), ...from.ids]) ?? []);
 }
 
 /** The caches of all jobs: bytes of a sequence are reserved before it grows, and caches stay after their answers. */

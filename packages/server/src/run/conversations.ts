@@ -36,8 +36,8 @@ export interface ConversationRequest {
   answers?(text: string): readonly ChatMessage[];
   readonly policy: Policy | undefined;
   readonly sequencePolicy: SequencePolicy;
-  /** Returns the positions that no eviction may drop, of the ids that its cache holds. */
-  readonly protect?: ((ids: readonly number[]) => readonly PositionSpan[]) | undefined;
+  /** Returns the positions that no eviction may drop, of the ids that its cache holds; undefined where they are unknown. */
+  readonly protect?: ((ids: readonly number[]) => readonly PositionSpan[] | undefined) | undefined;
 }
 
 /** Where the conversation lies that a request goes on from. */
@@ -338,7 +338,9 @@ export class ConversationCaches {
     );
   }
   #holds({ sequence: { progress, memory } }: KeptConversation, { protect }: ConversationRequest): boolean {
-    return protect === undefined || memory.slots.holds(protect(progress.text.ids));
+    if (protect === undefined) return true;
+    const spans = protect(progress.text.ids);
+    return spans !== undefined && memory.slots.holds(spans);
   }
 
   #add(cache: ConversationCache, names: readonly string[], end?: KeptConversation['end']): KeptConversation {
