@@ -325,6 +325,45 @@ describe('reasoning', () => {
   });
 });
 
+describe('an answer that ends before it has said anything has no text', () => {
+  test.each([
+    ['harmony', '<|channel|>', '<|channel|>final<|message|>', 'Yes.'],
+    [
+      'harmony',
+      '<|start|>',
+      '<|start|>assistant<|channel|>commentary to=functions.x<|constrain|>json<|message|>',
+      'Yes.',
+    ],
+    ['gemma4', '<|channel>', '<|channel>thought', '\nhm<channel|>Yes.'],
+  ])('%s: %s', (name, token, header, rest) => {
+    const template =
+        name === 'gemma4'
+          ? chatTemplate(
+              `${TOOL_TEMPLATES.gemma4!.source}{% if add_generation_prompt and not enable_thinking %}<|channel>thought\n<channel|>{% endif %}`,
+              name,
+            )
+          : templateOf(name),
+      reader = (): AnswerReader => answersOf(template).reader([], '');
+    for (let end = token.length; end <= header.length; end++)
+      expect(readAll(reader(), header.slice(0, end)), header.slice(0, end)).toEqual({
+        ...{ text: '', reasoning: '', calls: [] },
+      });
+    expect(readAll(reader(), header + rest).text).toBe('Yes.');
+  });
+  test('after a message, a header that is cut adds none', () => {
+    const text = '<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>';
+    for (let end = text.indexOf('<|start|>'); end <= text.length; end++)
+      if (!/<\|?\w*\|?$/.test(text.slice(0, end)))
+        expect(readAll(answersOf(templateOf('harmony')).reader(), text.slice(0, end))).toEqual({
+          ...{ text: '', reasoning: 'hm', calls: [] },
+        });
+  });
+  test('what no special token began is text', () => {
+    for (const text of ['<', '<|', 'a <', '<chan'])
+      expect(readAll(answersOf(templateOf('harmony')).reader(), text).text).toBe(text);
+  });
+});
+
 describe('messages for templates', () => {
   const turn = (...calls: readonly object[]): ChatMessage => ({ role: 'assistant', content: '', tool_calls: calls });
   const result = (content: string, id?: string): ChatMessage => ({

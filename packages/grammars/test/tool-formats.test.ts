@@ -163,3 +163,51 @@ describe.each(inTurn(Object.keys(TOOL_TEMPLATES), 3))('%s', (name) => {
     expect(calls).toBeGreaterThan(10);
   });
 });
+
+describe('Harmony, where calls are optional', () => {
+  const START = '<|end|><|start|>assistant',
+    CALL = ' to=functions.stop <|constrain|>json<|message|>',
+    THOUGHT = `<|channel|>analysis<|message|>I may write to=functions.x or to=functions.stop here${START}`;
+  test.each([
+    ['its words in reasoning and text are text', `${THOUGHT}<|channel|>final<|message|>Use to=functions.x then.`, true],
+    ['so are they in an answer without a channel', 'Use to=functions.x then.', true],
+    ['a call at once', '<|channel|>commentary to=functions.stop <|constrain|>json<|message|>{"now": true}', true],
+    ['a call after reasoning', `${THOUGHT}<|channel|>commentary${CALL}{"now": null}`, true],
+    [
+      'a call whose role names the function',
+      `${THOUGHT} to=functions.stop<|channel|>commentary json<|message|>{}`,
+      true,
+    ],
+    ['arguments that do not fit at once', `<|channel|>commentary${CALL}{"now": 1}`, false],
+    ['arguments that do not fit in the role', `${CALL}{"now": 1}`, false],
+    ['arguments that do not fit later', `${THOUGHT}<|channel|>commentary${CALL}{"now": 1}`, false],
+    ['arguments that do not fit in a later role', `${THOUGHT}${CALL}{"now": 1}`, false],
+    ['arguments that do not fit in the channel of reasoning', `${THOUGHT}<|channel|>analysis${CALL}{"now": 1}`, false],
+    ['a function that is not offered', `${THOUGHT}<|channel|>commentary to=functions.x<|message|>{}`, false],
+    [
+      'a message to another recipient',
+      `<|channel|>commentary to=assistant${THOUGHT}<|channel|>final<|message|>Yes.`,
+      true,
+    ],
+  ])('%s', async (_, text, may) => {
+    const { chatTemplate, close } = await openCheckpoint(embeddedFolder(), {
+        chatTemplate: TOOL_TEMPLATES.harmony!.source,
+      }),
+      { marks, ends, structure } = toolFormatOf(chatTemplate()!)!,
+      model = withMarks([...new Set([...marks, ...ends])]),
+      grammar = await grammarsOf(model).compile({
+        ...{ kind: 'structure', marks, ends },
+        structure: structure(TOOLS, 'auto', true),
+      });
+    await close();
+    const matcher = grammar.begin(),
+      allows = (id: number): boolean => ((matcher.allowed()[id >> 5] as number) & (1 << (id & 31))) !== 0,
+      fits = model.tokenizer.encode(text, { special: false }).ids.every((id) => {
+        if (allows(id)) matcher.accept(id);
+        else return false;
+        return true;
+      });
+    expect(fits && allows(model.config.eosIds[0] as number)).toBe(may);
+    matcher.destroy();
+  });
+});

@@ -8,6 +8,9 @@ export interface ReasoningMarks {
   readonly close: string;
 }
 
+/** Returns the text of the special token that begins reasoning: Gemma writes the name of a channel after it. */
+export const tokenOf = ({ open }: ReasoningMarks): string => open.replace(/thought$/, '');
+
 /** What a reader looks for in an answer. */
 export interface AnswerForms {
   readonly syntax?: CallSyntax | undefined;
@@ -44,9 +47,11 @@ export function* readAnswer(input: Incoming, out: AnswerParts, forms: AnswerForm
     { triggers, closers }: Pick<CallSyntax, 'triggers' | 'closers'> = tools.length > 0 && syntax ? syntax : NONE,
     offered = new Map(tools.map((tool) => [tool.name, tool])),
     marks = [...triggers, ...closers, ...(reasoning ? [reasoning.open] : [])];
+  const begins = (text: string): boolean =>
+    reasoning !== undefined && out.silent && text.startsWith(tokenOf(reasoning));
   const pass = (what: 'text' | 'reasoning') => (text: string, cut?: true) => {
-    // the closing mark of a call that is whole, cut short by a limit of tokens, is no text
-    if (!cut || !out.closing || !closers.some((mark) => mark.startsWith(text))) out.say(what, text);
+    // the closing mark of a call that is whole, or what begins reasoning, cut short by a limit of tokens, is no text
+    if (!cut || !(begins(text) || (out.closing && closers.some((mark) => mark.startsWith(text))))) out.say(what, text);
     input.taken = '';
   };
   const report = (call: ReadCall): boolean => {

@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import type { ChatTemplate } from '../chat-template.ts';
-import { readAnswer, readerOf, type ReasoningMarks } from './answer-reader.ts';
+import { readAnswer, readerOf, tokenOf, type ReasoningMarks } from './answer-reader.ts';
 import { optional, tag, type CallSyntax } from './call-syntax.ts';
 import { quoted } from './literal-grammar.ts';
 import { endsWithin, traitsOf, type TemplateTraits } from './recognise.ts';
@@ -68,7 +68,7 @@ export function answersOf(template: ChatTemplate): AnswerFormat {
       structure: (text) => harmonyText(text),
     };
   return {
-    marks: [...(syntax?.marks ?? []), ...(reasoning ? [reasoning.open.replace(/thought$/, ''), reasoning.close] : [])],
+    marks: [...(syntax?.marks ?? []), ...(reasoning ? [tokenOf(reasoning), reasoning.close] : [])],
     reader: (tools = [], prompt?) =>
       readerOf((input, out) => readAnswer(input, out, { syntax, reasoning, tools, opened: opens(traits, prompt) })),
     structure: (text, prompt) => (reasoning ? afterReasoning(text, reasoning, opens(traits, prompt)) : text),

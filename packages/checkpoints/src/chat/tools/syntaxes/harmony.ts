@@ -1,5 +1,5 @@
 import type { AnswerParts } from '../answer-reader.ts';
-import { byTool, jsonArguments, optional, tag } from '../call-syntax.ts';
+import { byTool, jsonArguments, NOTHING, optional, tag } from '../call-syntax.ts';
 import type { Incoming, Reading } from '../incoming.ts';
 import { isObject, jsonText } from '../json-text.ts';
 import type { AnswerStructure } from '../structure.ts';
@@ -16,6 +16,8 @@ export const HARMONY_MARKS = [
   '<|call|>',
 ];
 
+/** Before the header of a later message. */
+const START = '<|start|>assistant';
 /** Before the name of the function that a message is for. */
 const RECIPIENT = ' to=functions.';
 /** Characters of a header at most. */
@@ -36,16 +38,18 @@ export function* readHarmony(input: Incoming, out: AnswerParts, tools: readonly 
     else if ((header += text).length > HEADER) leave();
   };
   /** Gives a header that none has been as text. */
-  const leave = (): void => {
+  const leave = (text = header ?? ''): void => {
     what = 'text';
-    out.say(what, (header ?? '').replace(/^assistant/, ''));
+    out.say(what, text.replace(/^<\|start\|>(?:assistant)?/, ''));
     header = undefined;
   };
+  /** Leaves a header that ended before its message: what its special tokens begin is no text. */
+  const drop = (): void => leave(header?.split(/<\|(?:start|channel|constrain)\|>/, 1)[0]);
   for (;;) {
     const mark: string | undefined = yield* input.until(HARMONY_MARKS, pass);
     input.taken = '';
     if (mark === undefined) {
-      if (header !== undefined) leave();
+      if (header !== undefined) drop();
       return out.end();
     }
     if (mark === '<|channel|>' || mark === '<|constrain|>') header = `${header ?? ''}${mark}`;
@@ -61,9 +65,9 @@ export function* readHarmony(input: Incoming, out: AnswerParts, tools: readonly 
       else out.say('text', input.taken);
       input.taken = '';
     } else {
-      if (header !== undefined && header !== '') leave();
+      if (header !== undefined && header !== '') drop();
       out.edge();
-      header = '';
+      header = mark === '<|start|>' ? mark : '';
     }
   }
 }
@@ -86,16 +90,38 @@ const HEADER_END: AnswerStructure = {
   ].map((form) => ({ type: 'const_string', value: `${form}<|message|>` })),
 };
 
-/** An answer that calls functions, one at most: the model ends it after a call. */
+/** What the header of a call may have before its recipient. */
+const CHANNELS: readonly string[] = ['', '<|channel|>commentary', '<|channel|>analysis'];
+
+/** How headers begin that are not of a call, up to where they differ from those: there are few such places to compile. */
+const OTHER_HEADER = `root ::= [^ <] | to | "<|channel|>" ("final" | ("commentary" | "analysis") ([^ ] | to))
+to ::= " " ([^t] | "to=" [^f])`;
+
+/**
+ * An answer that calls functions; the model ends it after a call. A call begins in a header alone, that of the prompt or a
+ * later one: the same words elsewhere are text.
+ */
 export function harmonyStructure(tools: readonly ToolFunction[], required: boolean): AnswerStructure {
-  const call = tag(
-    RECIPIENT,
-    byTool(tools, (tool) => [tool.name, HEADER_END, jsonArguments(tool)]),
-    '',
-  );
-  if (!required) return { type: 'triggered_tags', triggers: [RECIPIENT], tags: [call], stop_after_first: true };
-  const channel = optional({ type: 'const_string', value: '<|channel|>commentary' });
-  return afterAnalysis({ type: 'sequence', elements: [channel, call] });
+  const call: AnswerStructure = {
+    type: 'sequence',
+    elements: [
+      {
+        type: 'or',
+        elements: CHANNELS.map((value) => (value === '' ? NOTHING : { type: 'const_string', value })),
+      },
+      tag(
+        RECIPIENT,
+        byTool(tools, (tool) => [tool.name, HEADER_END, jsonArguments(tool)]),
+        '',
+      ),
+    ],
+  };
+  if (required) return afterAnalysis(call);
+  const header: AnswerStructure = { type: 'or', elements: [call, { type: 'grammar', grammar: OTHER_HEADER }] };
+  return {
+    type: 'sequence',
+    elements: [header, { type: 'triggered_tags', triggers: [START], tags: [tag(START, header, '')] }],
+  };
 }
 
 /** An answer whose final message has a structure. */
@@ -104,5 +130,5 @@ export const harmonyText = (text: AnswerStructure): AnswerStructure =>
 
 const afterAnalysis = (body: AnswerStructure): AnswerStructure => ({
   type: 'sequence',
-  elements: [optional(tag('<|channel|>analysis<|message|>', { type: 'any_text' }, '<|end|><|start|>assistant')), body],
+  elements: [optional(tag('<|channel|>analysis<|message|>', { type: 'any_text' }, `<|end|>${START}`)), body],
 });
