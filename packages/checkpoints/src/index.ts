@@ -80,6 +80,7 @@ export { object, show } from './read/fields.ts';
 export type { JsonFields } from './read/fields.ts';
 export { concatArrays } from './read/join-bytes.ts';
 export { notJson, parseJson } from './read/json.ts';
+export { keepNumbers, numberSource, parseExactJson, writeExactJson } from './read/json-numbers.ts';
 export { bytesSource, fileSource, urlSource } from './read/source.ts';
 export type { FileBlob, ByteSource } from './read/source.ts';
 export { ggufTokenizer, ggufTokenizerJson } from './tokenizer/gguf.ts';

@@ -4,6 +4,9 @@ export {
   chatIds,
   cutTurn,
   expectRead,
+  keepNumbers,
+  numberSource,
+  parseExactJson,
   promptRoles,
   renderedAfter,
   renderedIds,
@@ -11,6 +14,7 @@ export {
   templateMessages,
   toolFormatOf,
   unreadVariables,
+  writeExactJson,
 } from '@kv/checkpoints';
 export type {
   AnswerFormat,

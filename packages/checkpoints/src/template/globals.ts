@@ -1,4 +1,5 @@
 import { MarkedText } from '../chat/marked-text.ts';
+import { numberSource } from '../read/json-numbers.ts';
 import { Arguments, whole } from './arguments.ts';
 import { TemplateText } from './text.ts';
 import {
@@ -139,13 +140,22 @@ export function fromConversation(value: unknown): TemplateValue {
   if (value === null || typeof value === 'boolean') return value;
   if (typeof value === 'string') return TemplateText.given(value);
   if (typeof value === 'number') return Number.isInteger(value) ? value : new Float(value);
-  if (Array.isArray(value)) return value.map(fromConversation);
+  const within = (key: string, inner: unknown): TemplateValue =>
+    typeof inner === 'number' ? numberOf(inner, numberSource(value as object, key)) : fromConversation(inner);
+  if (Array.isArray(value)) return value.map((inner, i) => within(String(i), inner));
   if (value instanceof MarkedText) return marked(value);
   if (typeof value !== 'object') throw new Error(`a conversation with a ${typeof value} in it`);
   const dict = new Dict();
   for (const [name, inner] of Object.entries(value))
-    if (inner !== undefined) dict.set(TemplateText.given(name), fromConversation(inner));
+    if (inner !== undefined) dict.set(TemplateText.given(name), within(name, inner));
   return dict;
+}
+
+/** Returns a number as Python reads it from JSON: `1.0` is no integer, and an integer has all of its digits. */
+function numberOf(value: number, source: string | undefined): TemplateValue {
+  if (source === undefined) return fromConversation(value);
+  if (/[.eE]/.test(source)) return new Float(value);
+  return Number.isSafeInteger(value) ? value : new Float(value, source);
 }
 
 function marked({ parts }: MarkedText): TemplateText {

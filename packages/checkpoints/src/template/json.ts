@@ -64,6 +64,7 @@ function scalar(value: TemplateValue): string | undefined {
   if (typeof value === 'boolean') return String(value);
   if (typeof value === 'number') return wholeText(value);
   if (!(value instanceof Float)) return undefined;
+  if (value.digits !== undefined) return value.digits;
   if (Number.isFinite(value.value)) return floatText(value.value);
   return Number.isNaN(value.value) ? 'NaN' : value.value < 0 ? '-Infinity' : 'Infinity';
 }

@@ -18,11 +18,13 @@ export type TemplateValue =
   | Callable
   | UndefinedValue;
 
-/** A number that Python prints with a decimal point. */
+/** A number that Python prints with a decimal point, or an integer that a number of JavaScript cannot hold. */
 export class Float {
   readonly value: number;
-  constructor(value: number) {
-    this.value = value;
+  /** The digits of such an integer. */
+  readonly digits: string | undefined;
+  constructor(value: number, digits?: string) {
+    [this.value, this.digits] = [value, digits];
   }
 }
 
@@ -287,7 +289,7 @@ export function repr(value: TemplateValue, made: TextBuilder, work: RenderWork):
   if (value === null) made.add('None');
   else if (typeof value === 'boolean') made.add(value ? 'True' : 'False');
   else if (typeof value === 'number') made.add(wholeText(value));
-  else if (value instanceof Float) made.add(floatText(value.value));
+  else if (value instanceof Float) made.add(value.digits ?? floatText(value.value));
   else if (value instanceof UndefinedValue) made.add('Undefined');
   else if (value instanceof TemplateText) made.add(reprText(value, work));
   else if (value instanceof RangeValue) made.add(value.label);

@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream';
 import { slotsIn } from '@kv/core/engine';
 import { sumOf } from '@kv/core/shared';
+import { writeExactJson } from '@kv/models';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Limits } from '../options.ts';
 import type { AnswerShape, AnswerShapes } from '../protocol/answer-shape.ts';
@@ -83,7 +84,7 @@ export class Answers {
       let usage: Usage | undefined;
       const heard = heardOf(answer.events, (said) => (usage = said)),
         body = await protocol.whole({ ...answer, events: heard });
-      reply.headers(toldHeader(toldOf(answer, usage)));
+      reply.headers(toldHeader(toldOf(answer, usage))).serializer(writeExactJson); // arguments of calls within it
       return body;
     }
     reply.headers(toldHeader(toldOf(answer)));

@@ -1,4 +1,5 @@
 import type { FastifyError, FastifyInstance, FastifyRequest } from 'fastify';
+import { keepNumbers } from '@kv/models';
 import { Refusal, refusalOf } from '../protocol/refusal.ts';
 import { schemaRefusal } from '../protocol/schema.ts';
 import type { SchemaError } from '../protocol/schema.ts';
@@ -46,8 +47,10 @@ export function readJson(app: FastifyInstance): void {
     }
     parse(request, text, (error, value) => {
       if (error) done(forbiddenKey(text) ?? error, undefined);
-      else if (dropNulls(value)) done(null, value);
-      else done(new Refusal(`the body must have at most ${DEPTH} lists and objects within one another`), undefined);
+      else if (dropNulls(value)) {
+        keepNumbers(value, text);
+        done(null, value);
+      } else done(new Refusal(`the body must have at most ${DEPTH} lists and objects within one another`), undefined);
     });
   });
 }

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { numberSource, parseExactJson } from '@kv/models';
 import type { ChatMessage } from '@kv/models';
 
 /** An earlier state of a conversation that a request may go on from. */
@@ -65,16 +66,28 @@ function comparable({ role, content, ...rest }: ChatMessage): unknown {
   return [role, content, fields];
 }
 
-/** Returns the name and the arguments of a call; clients may write their JSON again. */
+/** Returns the name and the arguments of a call; clients may write their JSON again, with its names in another order. */
 function called(call: unknown): unknown {
   const { function: of } = call as { readonly function?: { readonly name?: unknown; readonly arguments?: unknown } };
-  return [of?.name, typeof of?.arguments === 'string' ? parsed(of.arguments) : of?.arguments];
+  return [of?.name, typeof of?.arguments === 'string' ? parsed(of.arguments) : inOrder(of?.arguments)];
 }
 
+/** Returns JSON in one form; a text that is none as it is. */
 function parsed(text: string): unknown {
   try {
-    return JSON.parse(text) as unknown;
+    return inOrder(parseExactJson(text));
   } catch {
     return text;
   }
+}
+
+/** Returns a value whose names are in one order, and its integers that a number cannot hold with their digits. */
+function inOrder(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null) return value;
+  const fields = Object.entries(value).map(([name, one]): [string, unknown] => {
+    const source = numberSource(value, name),
+      digits = source !== undefined && !Number.isSafeInteger(one) && /^-?\d+$/.test(source);
+    return [name, digits ? { source } : inOrder(one)];
+  });
+  return Array.isArray(value) ? fields.map(([, one]) => one) : { fields: fields.sort(([a], [b]) => (a < b ? -1 : 1)) };
 }

@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import type { ChatMessage, ChatTemplate } from '../chat-template.ts';
 import { MarkedText } from '../marked-text.ts';
-import { valueOfJson } from './json-text.ts';
+import { parseExactJson, writeExactJson } from '../../read/json-numbers.ts';
 import { traitsOf, type TemplateTraits } from './recognise.ts';
 
 /** One turn as clients of OpenAI's form keep it. */
@@ -140,7 +140,7 @@ function turnOf(
   const written = given.map(({ id, name, arguments: value }) => ({
     id,
     type: 'function',
-    function: { name, arguments: traits.objects ? value : JSON.stringify(value) },
+    function: { name, arguments: traits.objects ? value : writeExactJson(value) },
   }));
   if (traits.writesSeveral) return [{ ...said, tool_calls: written }, ...given.flatMap((_, i) => result(i))];
   return written.flatMap((call, i) => [
@@ -178,8 +178,16 @@ function inOrder(
 }
 
 function objectOf(given: unknown, where: string): Readonly<Record<string, unknown>> {
-  const value = typeof given === 'string' ? valueOfJson(given === '' ? '{}' : given) : given;
+  const value = typeof given === 'string' ? parsed(given === '' ? '{}' : given) : given;
   if (typeof value === 'object' && value !== null && !Array.isArray(value))
     return value as Readonly<Record<string, unknown>>;
   throw new KvError(where, `expected JSON of an object, got ${shown(given)}`);
+}
+
+function parsed(text: string): unknown {
+  try {
+    return parseExactJson(text);
+  } catch {
+    return undefined;
+  }
 }

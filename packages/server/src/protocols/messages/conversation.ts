@@ -1,3 +1,4 @@
+import { writeExactJson } from '@kv/models';
 import type { ChatMessage } from '@kv/models';
 import { textOf } from '../../protocol/conversation.ts';
 import { Refusal } from '../../protocol/refusal.ts';
@@ -63,7 +64,7 @@ function userMessages(blocks: readonly Block[]): readonly ChatMessage[] {
 function assistantMessage(blocks: readonly Block[]): ChatMessage {
   const calls = blocks.flatMap((block) =>
       block.type === 'tool_use'
-        ? [{ id: block.id, type: 'function', function: { name: block.name, arguments: JSON.stringify(block.input) } }]
+        ? [{ id: block.id, type: 'function', function: { name: block.name, arguments: writeExactJson(block.input) } }]
         : [],
     ),
     thought = blocks.flatMap((block) => (block.type === 'thinking' ? [block.thinking] : []));

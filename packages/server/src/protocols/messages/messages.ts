@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { parseExactJson } from '@kv/models';
 import type { Static } from 'typebox';
 import type { Ask } from '../../protocol/ask.ts';
 import { partOf } from '../../protocol/conversation.ts';
@@ -98,7 +99,7 @@ const usageOf = (answer: Answer, usage?: Usage): object => ({
 function blockOf({ kind, text, call }: Segment): object {
   if (kind === 'text') return { type: 'text', text };
   if (kind === 'reasoning') return { type: 'thinking', thinking: text, signature: '' };
-  return { type: 'tool_use', ...call, input: text === '' ? {} : JSON.parse(text) };
+  return { type: 'tool_use', ...call, input: text === '' ? {} : parseExactJson(text) };
 }
 
 const head = ({ model }: Answer): object => ({
