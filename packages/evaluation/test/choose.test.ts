@@ -155,6 +155,21 @@ describe('the outcome of a candidate', () => {
       }
     }
   });
+  it('is graded among the classes of its prompt', async () => {
+    const prompt: ChoicePrompt = { document: 'a', ids: book.slice(0, 90), origin: 'a' },
+      one = candidate('streaming', 0.3),
+      said = async (by: Candidate) =>
+        model.tokenizer
+          .decode((await alone(prompt, by, [])).answer)
+          .trim()
+          .split('\n')[0],
+      [truth, other] = [await said(candidate('full', 1)), await said(one)],
+      asked = { ...prompt, answers: [truth], grader: 'classification' as const, classes: [truth, 'none of these'] },
+      work: ChoiceWork = { kind: 'choose', prompts: [asked], candidates: [one], answerTokens: 6 },
+      { references, outcomes } = await runText({ model }, work, { prompts: [0], ladders: [[0]] });
+    expect(references[0][1].right).toBe(1);
+    expect(outcomes[0][2].right).toBe(Number(other.includes(truth)));
+  });
 });
 
 /** A runner that looks outcomes up, as a replay of stored ones does. */

@@ -19,7 +19,7 @@ export interface ChoicePrompt {
   readonly question?: readonly number[];
   /** Right answers. @defaultValue none: the full cache's answer is what should stay */
   readonly answers?: readonly string[];
-  /** How answers are graded. @defaultValue any */
+  /** How answers are graded. @defaultValue words */
   readonly grader?: GraderName;
   /** Every class of a classification task. */
   readonly classes?: readonly string[];

@@ -140,10 +140,10 @@ async function asked(sequence: Sequence, { question = [] }: ChoicePrompt): Promi
 
 const graded = (
   text: string,
-  { answers, grader = 'words' }: ChoicePrompt,
+  { answers, grader = 'words', ...asked }: ChoicePrompt,
 ): { readonly right?: number; readonly parsed?: boolean } => {
   if (!answers) return {};
-  const { score, parsed } = grade(text, { answers, grader });
+  const { score, parsed } = grade(text, { ...asked, answers, grader });
   return { right: score, parsed };
 };
 
