@@ -80,6 +80,13 @@ export const DECODE = {
     flag(true, "End at the model's end token."),
     'true for a text, false for ids: ids in, exactly as many ids out',
   ),
+  turn: maybe(
+    flag(
+      false,
+      "The prompt is in the words of the model's chat template: reasoning and channels of the answer are apart from its text, of which a schema is.",
+    ),
+    'true for `messages`',
+  ),
   every: maybe(
     count(1, 'tokens', 'Evict again after this many generated tokens.'),
     "the policy's cadence, else it evicts once, at the end of the prompt",
@@ -252,6 +259,8 @@ export interface Chunk {
   readonly token?: number;
   /** Text that is certain now. */
   readonly text: string;
+  /** Reasoning of the model that is certain now, where it is apart from the text (`turn`). */
+  readonly reasoning?: string;
 }
 /**
  * Why a generation ended: at `maxNewTokens`, before a stop text, at the model's end token or where its grammar allows

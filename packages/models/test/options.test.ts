@@ -27,7 +27,7 @@ test.each<[string, () => unknown, string]>([
   [
     'generate',
     () => generate(model, { ids: [1], ...wrong }),
-    "generate: has no option 'cadence': it has prompt, messages, chatTemplateKwargs, ids, policy, budget, decodePolicy, decodeBudget, protect, block, schema, logits, certify, backend, cache, maxNewTokens, stop, signal, temperature, topK, topP, minP, repetitionPenalty, frequencyPenalty, presencePenalty, logitBias, seed, grammar, stopAtEos, every, inFlight, remember",
+    "generate: has no option 'cadence': it has prompt, messages, chatTemplateKwargs, ids, policy, budget, decodePolicy, decodeBudget, protect, block, schema, logits, certify, backend, cache, maxNewTokens, stop, signal, temperature, topK, topP, minP, repetitionPenalty, frequencyPenalty, presencePenalty, logitBias, seed, grammar, stopAtEos, turn, every, inFlight, remember",
   ],
   [
     'generate',

@@ -1,9 +1,10 @@
 import { createInterface } from 'node:readline';
 import { KvError } from '@kv/core';
 import { bytesText, counted } from '@kv/core/shared';
+import { answerWriter } from '../answer-text.ts';
 import { heldApart } from '../cache-text.ts';
 import { oneSentence } from '../one-sentence.ts';
-import { shownOn, type TerminalInput, type Terminal } from '../terminal.ts';
+import type { TerminalInput, Terminal } from '../terminal.ts';
 import type { Chat, Sequence } from '@kv/models';
 import { notesText } from '../run/notes.ts';
 import { runCommand } from './commands.ts';
@@ -77,7 +78,8 @@ export async function repl(chat: Chat, terminal: Terminal & { readonly input: Te
     };
     try {
       const answered = chat.send(line, { signal: abort, onRead });
-      for await (const { text } of answered) stdout.write(shownOn(stdout, text));
+      const write = answerWriter(stdout);
+      for await (const chunk of answered) write(chunk);
       const { finish, report } = await answered;
       stdout.write('\n');
       stderr.write(notesText(report.notes.filter((note) => !told.has(note))));

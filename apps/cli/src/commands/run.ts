@@ -8,6 +8,7 @@ import { expectNamed, commonHeads } from '@kv/checkpoints';
 import { expectBias, recorder, samplingOf, schemas, slotModel } from '@kv/engine';
 import type { GenerateResult, Model } from '@kv/models';
 import { Command } from 'commander';
+import { answerWriter } from '../answer-text.ts';
 import { hostOnly } from '../engine.ts';
 import { withFlagNames, withFlags } from '../flags.ts';
 import { withExamples } from '../help.ts';
@@ -23,7 +24,8 @@ import { remarks } from '../run/remarks.ts';
 import { answerQuestions, readText } from '../run/questions.ts';
 import { checkCacheFile } from '../save-cache.ts';
 import { cacheOption, chatTemplateOption, expectDrawn, machineOptions, on, sampled } from '../shared-options.ts';
-import { shownOn, type Terminal } from '../terminal.ts';
+import { turnTemplate } from '../run/turns.ts';
+import type { Terminal } from '../terminal.ts';
 import { withModel } from '../with-model.ts';
 
 const { GENERATE } = schemas;
@@ -76,7 +78,7 @@ export const RUN = {
   detail: on('With --why: also every token of it, by layer and KV head.'),
   constants: maybe(text('', 'a file', "With --certify: what 'kv calibrate' fitted, for the bounds of PSAW and ETF.")),
   json: on(
-    'Print one object {text, tokens, kept, levels, held, spans, budget, raised, budgetBytes, bytes, cache, times, policy, engine} instead of the text (over a document {answers, kept, levels, held, spans, budget, raised, budgetBytes, share, bytes, cache, policy}); kept, the positions that the last eviction kept, by layer and KV head; held, what the cache holds in the end (of a document before its questions): slots {kept, dropped}, tokens {fed, dropped}, bytes {live, peak}; spans, how much is held of each unit that the policy cuts the text into, else of each turn of the chat template: {positions, role, tokens {fed, dropped}, share}; raised, the slots that a share was raised to; levels, where slots are stored at some, from 0 (f32) to 4 (q4); share, of all tokens of the document.',
+    'Print one object {text, reasoning, tokens, kept, levels, held, spans, budget, raised, budgetBytes, bytes, cache, times, policy, engine} instead of the text (over a document {answers, kept, levels, held, spans, budget, raised, budgetBytes, share, bytes, cache, policy}); kept, the positions that the last eviction kept, by layer and KV head; reasoning, what the model thought before the text, where it did; held, what the cache holds in the end (of a document before its questions): slots {kept, dropped}, tokens {fed, dropped}, bytes {live, peak}; spans, how much is held of each unit that the policy cuts the text into, else of each turn of the chat template: {positions, role, tokens {fed, dropped}, share}; raised, the slots that a share was raised to; levels, where slots are stored at some, from 0 (f32) to 4 (q4); share, of all tokens of the document.',
   ),
 };
 type RunOptions = ResolvedOptions<typeof RUN>;
@@ -175,17 +177,15 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
   await withModel(command, terminal, reason, async (model) => {
     await withFlagNames(command, () => expectBias(options.logitBias, model.config.vocab));
     if (loadCache === undefined) await withFlagNames(command, () => expectHeld(model, { ...keeping, ...under, every }));
-    const decoding = {
-      ...drawing,
-      ...(schema !== undefined && { grammar: await answerGrammar(model, { kind: 'schema', schema }) }),
-    };
     const explained = (asked: string, ids: readonly number[]): string =>
       whyText(asked, recorded?.events ?? [], ids, model, options.detail);
-    if (!read)
+    if (!read) {
+      // refused before the document is read
+      if (schema !== undefined) await answerGrammar(model, { kind: 'schema', schema });
       return answerQuestions(
         model,
         {
-          ...{ decoding, ...keeping, cache: options.cache, document, loadCache, saveCache, questions },
+          ...{ decoding: drawing, schema, ...keeping, cache: options.cache, document, loadCache, saveCache, questions },
           ...{ turn, chatTemplateKwargs: options.chatTemplateKwargs },
           named: command.getOptionValueSource('policy') === 'cli',
           json: options.json,
@@ -193,12 +193,14 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
         },
         terminal,
       );
+    }
     const ids = read(model);
     const generation = generate(model, {
-      ...decoding,
+      ...drawing,
       ...keeping,
       ...under,
-      ids,
+      ...{ ids, schema },
+      turn: options.promptIds === undefined && turnTemplate(model, { ...options, turn }) !== undefined,
       stopAtEos: options.promptIds === undefined,
       logits,
       signal,
@@ -215,7 +217,8 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
         : undefined,
     });
     if (!options.json) {
-      for await (const { text } of generation) stdout.write(shownOn(stdout, text));
+      const write = answerWriter(stdout);
+      for await (const chunk of generation) write(chunk);
       if (signal.aborted) return;
       const { report } = await generation;
       stdout.write(`\n${options.certify ? certificateLines(report.certificates as Certificates) : ''}`);
@@ -246,6 +249,7 @@ function boundTo(model: Model, text: string): string {
 const asJson = (
   {
     text,
+    reasoning,
     tokens,
     report: {
       kept,
@@ -267,6 +271,7 @@ const asJson = (
   engine: string,
 ): object => ({
   text,
+  ...(reasoning !== undefined && { reasoning }),
   tokens,
   kept,
   ...(levels && { levels }),

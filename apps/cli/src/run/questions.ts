@@ -5,8 +5,9 @@ import { id, KvError } from '@kv/core';
 import { compile, expectBudget, isShare } from '@kv/core/engine';
 import type { Policy } from '@kv/core';
 import { protectedSpans, report } from '@kv/engine';
-import { decode, loadCache as load, Sequence } from '@kv/models';
-import type { Budget, CacheForm, ChatTemplate, DecodeOptions, Model, ProtectedPart } from '@kv/models';
+import { answerGrammar, decode, loadCache as load, Sequence } from '@kv/models';
+import type { Budget, CacheForm, ChatTemplate, Chunk, DecodeOptions, Model, ProtectedPart } from '@kv/models';
+import { answerWriter } from '../answer-text.ts';
 import { engineText } from '../cache-text.ts';
 import { plain } from '../plain.ts';
 import { expectEvicting, notSaved, policyOfCache } from '../policy/resolve-policy.ts';
@@ -14,7 +15,7 @@ import { keptLine, type KeptReport } from './kept-line.ts';
 import { notesText } from './notes.ts';
 import { documentIds, isOpenTurn, questionIds, turnTemplate, type TurnOptions } from './turns.ts';
 import { saveCacheFile } from '../save-cache.ts';
-import { shownOn, type Terminal } from '../terminal.ts';
+import type { Terminal } from '../terminal.ts';
 
 interface QuestionOptions extends TurnOptions {
   readonly document?: string | undefined;
@@ -30,6 +31,8 @@ interface QuestionOptions extends TurnOptions {
   readonly block?: number | undefined;
   readonly json?: true | undefined;
   readonly decoding: DecodeOptions;
+  /** What the text of every answer fits. */
+  readonly schema?: object | boolean | undefined;
   /** Says of the document's ids why what was asked for left the cache, or nothing. */
   why(ids: readonly number[]): string;
 }
@@ -40,7 +43,7 @@ export async function answerQuestions(
   options: QuestionOptions,
   { stdout, stderr, signal, cwd }: Terminal,
 ): Promise<void> {
-  const { questions, json, saveCache, decoding } = options,
+  const { questions, json, saveCache, decoding, schema } = options,
     { base, by, limit, note, template } = await documentCache(model, options, cwd, signal);
   try {
     if (options.loadCache !== undefined) stderr.write(engineText(model, base.memory.cache.form));
@@ -50,11 +53,17 @@ export async function answerQuestions(
     for (const question of questions) {
       if (signal.aborted) return;
       if (!json && questions.length > 1) stdout.write(`${answers.length > 0 ? '\n' : ''}${plain(question.trim())}\n`);
+      const ids = questionIds(model, template, question, options.chatTemplateKwargs),
+        turn = template !== undefined,
+        grammar =
+          schema === undefined
+            ? undefined
+            : await answerGrammar(model, { kind: 'schema', schema }, turn ? ids : undefined);
       const answer = await answerOver(
         base,
-        questionIds(model, template, question, options.chatTemplateKwargs),
-        { ...decoding, signal },
-        json ? () => {} : (text) => stdout.write(shownOn(stdout, text)),
+        ids,
+        { ...decoding, ...{ signal, turn, grammar } },
+        json ? () => {} : answerWriter(stdout),
       );
       if (!json) stdout.write('\n');
       answers.push({ question, ...answer });
@@ -93,19 +102,22 @@ async function answerOver(
   base: Sequence,
   question: readonly number[],
   decoding: DecodeOptions,
-  write: (text: string) => void,
-): Promise<{ text: string; tokens: number[] }> {
+  write: (chunk: Chunk) => void,
+): Promise<{ text: string; reasoning?: string; tokens: number[] }> {
   const sequence = base.fork(),
     tokens: number[] = [];
-  let said = '';
+  let said = '',
+    thought = '';
   try {
     await sequence.append(question);
-    for await (const { token, text } of decode(sequence, decoding)) {
+    for await (const chunk of decode(sequence, decoding)) {
+      const { token, text, reasoning = '' } = chunk;
       if (token !== undefined) tokens.push(token);
       said += text;
-      write(text);
+      thought += reasoning;
+      write(chunk);
     }
-    return { text: said, tokens };
+    return { text: said, ...(thought !== '' && { reasoning: thought }), tokens };
   } finally {
     sequence.destroy();
   }

@@ -29,7 +29,10 @@ import type { ChatTurns } from './turns.ts';
 
 /** One answer of a chat. */
 export interface ChatAnswer {
+  /** The text for the user. */
   readonly text: string;
+  /** The model's reasoning before it; absent for none. */
+  readonly reasoning?: string;
   readonly tokens: readonly number[];
   readonly finish: Finish;
   /** What the conversation's cache holds after it; bytes, counts and times are of the conversation so far. */
@@ -67,7 +70,7 @@ const PART = 256;
  */
 export class Chat {
   readonly model: Model;
-  /** What was sent and answered so far, without the system text. */
+  /** What was sent and answered so far, without the system text; reasoning is `reasoning_content`, apart from `content`. */
   readonly messages: ChatMessage[] = [];
   readonly #options: ResolvedOptions<typeof CHAT>;
   readonly #keeps: Pick<ChatSettings, 'policy' | 'budget'>;
@@ -167,12 +170,12 @@ export class Chat {
     { signal, onRead, ...form }: ResolvedOptions<typeof SEND>,
   ): AsyncGenerator<Chunk, ChatAnswer> {
     const retention = await this.retention(),
-      grammar = await givenGrammar(this.model, form),
       { maxNewTokens } = this.#options,
       sequence = this.#sequence,
       unread = this.#unread,
       before = sequence.progress.length,
-      ids = [...this.#unread, ...this.#turns.turn(message, this.#text())];
+      ids = [...this.#unread, ...this.#turns.turn(message, this.#text())],
+      grammar = await givenGrammar(this.model, form, ids);
     const [fixed] = retention.policy ? compile(retention.policy).hooks('attend') : [];
     if ((retention.slots === undefined || fixed) && !sequence.fits(ids.length))
       throw new KvError(
@@ -182,6 +185,7 @@ export class Chat {
     this.#protect(message, ids, retention);
     const tokens: number[] = [];
     let text = '',
+      reasoning = '',
       finish: Finish = 'aborted',
       refused = false;
     this.messages.push({ role: 'user', content: message });
@@ -192,7 +196,7 @@ export class Chat {
         const [from, start] = [tokens.length, sequence.progress.length];
         const answer = decode(sequence, {
           ...samplingOf(this.#options),
-          ...{ signal, grammar },
+          ...{ signal, grammar, turn: true },
           maxNewTokens: maxNewTokens - from,
           every: retention.every,
           remember: true,
@@ -207,6 +211,7 @@ export class Chat {
             }
             if (value.token !== undefined) tokens.push(value.token);
             text += value.text;
+            reasoning += value.reasoning ?? '';
             yield value;
           }
         } finally {
@@ -225,9 +230,13 @@ export class Chat {
       if (refused) {
         this.messages.pop();
         this.#unread = unread;
-      } else this.messages.push({ role: 'assistant', content: text });
+      } else
+        this.messages.push({
+          ...{ role: 'assistant', content: text },
+          ...(reasoning !== '' && { reasoning_content: reasoning }),
+        });
     }
-    return { text, tokens, finish, report: this.#report(finish, retention) };
+    return { text, ...(reasoning !== '' && { reasoning }), tokens, finish, report: this.#report(finish, retention) };
   }
 
   #report(finish: Finish, { block, every, unused }: ChatRetention): Report {

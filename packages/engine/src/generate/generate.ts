@@ -23,14 +23,18 @@ import { Sequence } from '../sequence/sequence.ts';
 import { DECODE, GENERATE } from '../options.ts';
 import type { Chunk, DecodeOptions, Finish, GenerateOptions } from '../options.ts';
 import { StopText } from './stop-text.ts';
+import { answerSplitter, turnAnswer } from './turn-answer.ts';
 
 /** What `generate` returns. */
 export interface GenerateResult {
   /**
    * The generated text. Prompt text and this text, joined, are the decoding of all ids: a word that starts with a space
-   * keeps it, and a character that the prompt's ids leave incomplete comes first.
+   * keeps it, and a character that the prompt's ids leave incomplete comes first. Of an answer to messages it is the text
+   * for the user.
    */
   readonly text: string;
+  /** The model's reasoning before the text; absent for none. */
+  readonly reasoning?: string;
   /** Generated ids. */
   readonly tokens: readonly number[];
   /** What was kept, bytes, counts, times, and how the generation ended. */
@@ -56,12 +60,14 @@ export const generate = (model: Model, options: GenerateOptions): Generation<Gen
 
 async function* run(model: Model, given: GenerateOptions): AsyncGenerator<Chunk, GenerateResult> {
   expectModel('generate', model);
-  const options = await withPolicies(model, settleOwn('generate', GENERATE, given)),
+  const options = await withPolicies(settleOwn('generate', GENERATE, given)),
     { policy, budget, decodeBudget, protect, block, logits, backend, cache, signal, certify } = options,
+    turn = options.turn ?? options.messages !== undefined,
     decodePolicy = decodingPolicy(options, (policy) => policySizes(model.config, cache ?? model.cacheForm, policy));
   if (budget !== undefined && decodePolicy === undefined) expectKept(policy, budget);
   const prompt = promptOf(model, options),
     { ids } = prompt,
+    grammar = await givenGrammar(model, options, turn ? ids : undefined),
     spans = protect ? protectedSpans(protect, prompt) : [];
   expectBias(options.logitBias, model.config.vocab);
   const sequence = new Sequence(model, backend, { cache });
@@ -73,7 +79,8 @@ async function* run(model: Model, given: GenerateOptions): AsyncGenerator<Chunk,
     const rows: Float32Array[] = [];
     let finish: Finish;
     const tokens: number[] = [];
-    let text = '';
+    let text = '',
+      reasoning = '';
     try {
       await sequence.prefill(ids, {
         ...(policy && { policy }),
@@ -98,6 +105,7 @@ async function* run(model: Model, given: GenerateOptions): AsyncGenerator<Chunk,
         sequence,
         {
           ...options,
+          ...{ grammar, turn },
           stopAtEos: options.stopAtEos ?? options.ids === undefined,
           ...(logits > 0 && { inFlight: 1 }),
         },
@@ -105,9 +113,10 @@ async function* run(model: Model, given: GenerateOptions): AsyncGenerator<Chunk,
           await sequence.step(token, every);
           await remember();
         },
-        ({ token, text: more }) => {
+        ({ token, text: more, reasoning: thought = '' }) => {
           if (token !== undefined) tokens.push(token);
           text += more;
+          reasoning += thought;
         },
       );
     } catch (error) {
@@ -121,6 +130,7 @@ async function* run(model: Model, given: GenerateOptions): AsyncGenerator<Chunk,
     }
     return {
       text,
+      ...(reasoning !== '' && { reasoning }),
       tokens,
       report: report(sequence, finish, options),
       ...(logits > 0 && { logits: rows.slice(-logits) }),
@@ -130,15 +140,11 @@ async function* run(model: Model, given: GenerateOptions): AsyncGenerator<Chunk,
   }
 }
 
-/** Options of `generate` with their policies resolved from text, and the grammar of its schema. */
-type Made = Omit<ResolvedOptions<typeof GENERATE>, 'policy' | 'decodePolicy' | 'schema'> & Policies;
-async function withPolicies(
-  model: Model,
-  { policy, decodePolicy, schema, ...rest }: ResolvedOptions<typeof GENERATE>,
-): Promise<Made> {
+/** Options of `generate` with their policies resolved from text. */
+type Made = Omit<ResolvedOptions<typeof GENERATE>, 'policy' | 'decodePolicy'> & Policies;
+async function withPolicies({ policy, decodePolicy, ...rest }: ResolvedOptions<typeof GENERATE>): Promise<Made> {
   return {
     ...rest,
-    grammar: await givenGrammar(model, { schema, grammar: rest.grammar }),
     ...(policy !== undefined && { policy: await policyOf(policy) }),
     ...(decodePolicy !== undefined && { decodePolicy: await policyOf(decodePolicy) }),
   };
@@ -166,12 +172,15 @@ export async function* decodeWith(
   step: (token: number, every: number | undefined) => Promise<void>,
   onChunk: (chunk: Chunk) => void,
 ): AsyncGenerator<Chunk, Finish> {
-  const { maxNewTokens, stop = [], signal, stopAtEos = true, inFlight = 2, grammar } = options;
+  const { maxNewTokens, stop = [], signal, stopAtEos = true, inFlight = 2, grammar, turn } = options;
   const every = options.every ?? everyOf(sequence.active.policy);
   if (every === undefined && options.remember !== true) freeObservations(sequence);
   const { config } = sequence.model;
   const sampler = new Sampler(samplingOf(options), { prompt: sequence.progress.text.ids, grammar, config });
-  const stream = sequence.progress.text.decoder(),
+  const { text: before } = sequence.progress,
+    answer = turn ? turnAnswer(sequence.model, before.ids) : undefined,
+    stream = before.decoder(answer && { special: answer.marks }),
+    split = answerSplitter(answer?.reader()),
     stops = new StopText(stop);
   let finish: Finish = 'length';
   try {
@@ -187,10 +196,13 @@ export async function* decodeWith(
         break;
       }
       sampler.accept(token);
-      const chunk = { token, text: stops.push(stream.push(token)) };
+      const chunk = { token, ...split(stops.push(stream.push(token))) };
       onChunk(chunk);
       yield chunk;
-      if (stops.stopped) return 'stop';
+      if (stops.stopped) {
+        finish = 'stop';
+        break;
+      }
       if (sampler.complete) {
         finish = 'eos';
         break;
@@ -206,11 +218,10 @@ export async function* decodeWith(
     sampler.destroy();
     await sequence.halt();
   }
-  const rest = stops.end(stream.end());
-  if (rest !== '') {
-    const chunk = { text: rest };
-    onChunk(chunk);
-    yield chunk;
+  const rest = split(stops.end(stream.end()), true);
+  if (rest.text !== '' || rest.reasoning !== undefined) {
+    onChunk(rest);
+    yield rest;
   }
   return finish;
 }

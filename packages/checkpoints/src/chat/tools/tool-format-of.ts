@@ -41,6 +41,8 @@ export function toolFormatOf(template: ChatTemplate): ToolFormat | undefined {
 
 /** How answers are read, whether or not functions are offered. */
 export interface AnswerFormat {
+  /** Whether answers may have reasoning or channels, apart from their text for the user. */
+  readonly apart: boolean;
   /** Texts of special tokens that an answer's decoder writes out. */
   readonly marks: readonly string[];
   /**
@@ -63,11 +65,13 @@ export function answersOf(template: ChatTemplate): AnswerFormat {
     { syntax, reasoning } = traits;
   if (syntax === 'harmony')
     return {
+      apart: true,
       marks: HARMONY_MARKS,
       reader: (tools = []) => readerOf((input, out) => readHarmony(input, out, tools)),
       structure: (text) => harmonyText(text),
     };
   return {
+    apart: reasoning !== undefined,
     marks: [...(syntax?.marks ?? []), ...(reasoning ? [tokenOf(reasoning), reasoning.close] : [])],
     reader: (tools = [], prompt?) =>
       readerOf((input, out) => readAnswer(input, out, { syntax, reasoning, tools, opened: opens(traits, prompt) })),
