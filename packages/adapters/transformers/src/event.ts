@@ -81,7 +81,7 @@ export async function afterEvent(before: Record, plan: EventPlan): Promise<Recor
   )
     return before;
   const record = await hosted(before),
-    { slots, state, notes } = await retainOn(backendOf(plan), plan.policy, cacheOf(record, plan), {
+    { slots, stateOf, notes } = await retainOn(backendOf(plan), plan.policy, cacheOf(record, plan), {
       budget: before.budget,
     });
   const kept = filled(slots, record.layers),
@@ -97,7 +97,7 @@ export async function afterEvent(before: Record, plan: EventPlan): Promise<Recor
     ...record,
     layers: compacted,
     slots: first.length,
-    state,
+    state: stateOf(kept.sets),
     events: record.events + 1,
     kept: compacted.map(({ positions }) => positions),
     notes: [...new Set([...record.notes, ...notes, ...kept.notes])],

@@ -23,7 +23,8 @@ export interface BudgetTraits {
   /** Returns the declared maximum number of slots that its steps force in a head. */
   minSlots(slots: number, budget: number): number;
   /**
-   * Returns the smallest number of slots per head, at least `budget`, that holds what is forced whatever the text is.
+   * Returns the smallest number of slots per head, at least `budget`, that holds what is forced whatever the text is; if
+   * no number does, one above the slots of any context.
    */
   least(slots: number, budget: number): number;
   /** Returns the pieces that force them. */

@@ -12,8 +12,13 @@ export const forcersOf = (...drafts: readonly Pick<DraftSelection, 'forcedBy'>[]
   return all.size === 0 ? undefined : [...all];
 };
 
+/** Stands for a number of slots where no budget holds what is forced. */
+export const NO_BUDGET: number = Number.MAX_SAFE_INTEGER;
+
 /** Returns the end of an error sentence about a budget smaller than the `count` slots that are forced. */
 export const budgetHint = (count: number, forcers: readonly string[] = []): string =>
-  `expected a budget of at least ${count}${
-    forcers.length > 0 ? `, as ${forcers.join(' and ')} force${forcers.length === 1 ? 's' : ''} them` : ''
-  }`;
+  count === NO_BUDGET
+    ? `expected fewer forced slots, as no budget holds those of ${forcers.join(' and ') || 'the policy'}`
+    : `expected a budget of at least ${count}${
+        forcers.length > 0 ? `, as ${forcers.join(' and ')} force${forcers.length === 1 ? 's' : ''} them` : ''
+      }`;

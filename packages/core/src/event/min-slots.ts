@@ -1,6 +1,7 @@
 import type { ForcedEnds, Step } from '../piece/atoms.ts';
 import { joinedSpans, slotsIn } from '../piece/spans.ts';
 import { expectObject, runGuarded } from './boundary.ts';
+import { NO_BUDGET } from './forced.ts';
 import { KvError } from '../tensor/errors.ts';
 import { showValue } from '../piece/option.ts';
 
@@ -35,6 +36,34 @@ export function endsOf(steps: readonly ForcingStep[], budget: number): Required<
 export function certainSlots(steps: readonly ForcingStep[], budget: number): number {
   const { first, last } = endsOf(steps, budget);
   return slotsIn(joinedSpans([[0, first], ...steps.flatMap(({ spans = [] }) => spans)])) + last;
+}
+
+/** More slots than any context has: where no number of them holds what is forced, none is looked for above it. */
+const LONGEST = 2 ** 40;
+
+/**
+ * Returns the smallest number of slots per head, from `budget` up to `slots`, that holds what is forced whatever the
+ * text is; `NO_BUDGET` if none does. Ends may grow with the budget, so it is found by doubling, then by halving.
+ *
+ * @throws KvError naming the step whose `ends` are not whole numbers
+ */
+export function leastSlots(steps: readonly ForcingStep[], slots: number, budget: number): number {
+  const holds = (held: number): boolean => Math.min(slots, certainSlots(steps, held)) <= held,
+    most = Math.min(slots, LONGEST);
+  if (holds(budget)) return budget;
+  let low = budget,
+    high = budget;
+  while (!holds(high)) {
+    if (high >= most) return NO_BUDGET;
+    low = high;
+    high = Math.min(most, 2 * high + 1);
+  }
+  while (high - low > 1) {
+    const half = low + Math.floor((high - low) / 2);
+    if (holds(half)) high = half;
+    else low = half;
+  }
+  return high;
 }
 
 /**

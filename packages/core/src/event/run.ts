@@ -16,7 +16,7 @@ import type {
   WrapSelectHook,
 } from '../piece/atoms.ts';
 import type { Ops } from '../tensor/maths.ts';
-import { certainSlots, minSlotsOf } from './min-slots.ts';
+import { leastSlots, minSlotsOf } from './min-slots.ts';
 import type { LevelShares } from '../piece/levels.ts';
 import type { AnyPiece, Piece, Policy } from '../piece/piece.ts';
 import { isPiece, otherProtocol, PROTOCOL, readBy } from '../piece/piece.ts';
@@ -107,13 +107,7 @@ function compileUncached(policy: Piece): CompiledPolicy {
     steps = protecting(sharedLevels(policy.atoms.filter((a): a is Step => a.at === 'event')), protectedSpans),
     demotions = steps.filter(({ kind }) => kind === 'demotion'),
     minSlots = (slots: number, budget: number): number => minSlotsOf(steps, slots, budget),
-    certain = (budget: number): number => certainSlots(steps, budget);
-  // some ends grow with the budget
-  const least = (slots: number, budget: number): number => {
-    let held = budget;
-    for (let next = Math.min(slots, certain(held)); next > held; next = Math.min(slots, certain(held))) held = next;
-    return held;
-  };
+    least = (slots: number, budget: number): number => leastSlots(steps, slots, budget);
   const forcers = (slots: number, budget: number): readonly string[] => [
     ...new Set(steps.flatMap((s) => (minSlotsOf([s], slots, budget) > 0 ? (s.forcers ?? [s.name]) : []))),
   ];

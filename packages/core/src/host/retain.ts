@@ -83,6 +83,8 @@ export interface RetainResult {
   readonly notes: readonly string[];
   /** State for the next event or step. */
   readonly state: RetainState;
+  /** Returns that state for a host that keeps other slots than these, `[layer][kvHead]`. */
+  stateOf(slots: readonly (readonly Uint32Array[])[]): RetainState;
   /**
    * Returns a layer's `[G, n, ...]` reduced to the kept slots, `[G, longest, ...]`; shorter heads are padded with 0.
    */
@@ -310,13 +312,16 @@ export async function retainOn(
     drafts.map(({ state }) => state),
     backend,
   );
+  const stateOf: RetainResult['stateOf'] = (sets) =>
+    compacted(needs, new Map([...(cache.state ?? []), ...states]), sets, layers);
   return {
     label: compiled.label,
     slots,
-    budgets,
+    budgets: perHead(budgets),
     ...(levels && { levels: perHead(levels) }),
     notes: [...new Set([...plan.notes, ...notes])],
-    state: compacted(needs, new Map([...(cache.state ?? []), ...states]), slots),
+    state: stateOf(slots),
+    stateOf,
     positions: slots.map((sets, l) => positionsOf(cache.layers[l], sets)),
     compact: (l, x) => gather(x, slots[l]),
   };
@@ -360,18 +365,25 @@ async function statesAfter(
   const read = await backend.read(all.map(({ tensor }) => tensor));
   return new Map(all.map(({ key }, i) => [key, { data: read[i].data, shape: read[i].shape }]));
 }
-/** Returns slot states reduced to the kept slots. */
-const compacted = (needs: readonly AnySignal[], state: RetainState, slots: RetainResult['slots']): RetainState =>
+/** Returns slot states reduced to the kept slots; those that were appended after a state was written have its start. */
+const compacted = (
+  needs: readonly AnySignal[],
+  state: RetainState,
+  slots: RetainResult['slots'],
+  layers: readonly EventLayer[],
+): RetainState =>
   new Map(
     [...state].map(([key, x]): [string, HostArray] => {
       const signal = needs.find((s): s is State => isState(s) && key.startsWith(`${s.id} `));
       if (signal?.state.kind !== 'slot') return [key, x];
-      const sets = slots[Number(key.slice(signal.id.length + 1))];
+      const l = Number(key.slice(signal.id.length + 1)),
+        grown = stateArray(signal.state, layers[l].at, x),
+        [rows] = grown.shape;
       return [
         key,
         gather(
-          x,
-          Array.from({ length: x.shape[0] }, (_, r) => perRow(sets, r, x.shape[0])),
+          grown,
+          Array.from({ length: rows }, (_, r) => perRow(slots[l], r, rows)),
         ),
       ];
     }),

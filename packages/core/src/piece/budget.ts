@@ -128,13 +128,20 @@ export function slotsOf(budget: Budget, n: number, sizes?: SlotBytes, at = 'budg
 export function exactSlotsOf(budget: Budget, n: number, sizes?: SlotBytes, at = 'budget'): number {
   const parsed = readBudget(budget, at);
   if ('slots' in parsed) return parsed.slots;
-  if ('percent' in parsed && parsed.of === undefined) return (n * parsed.percent) / 100;
+  if ('percent' in parsed && parsed.of === undefined) return nearWhole((n * parsed.percent) / 100);
   if (!sizes)
     throw new KvError(
       at,
       `'${budgetText(budget)}' needs a model's cache, whose slots have a size: here expected slots, or a share such as '25%'`,
     );
-  const { bytesPerSlot, fixedBytes = 0 } = sizes,
-    bytes = 'bytes' in parsed ? parsed.bytes : (n * parsed.percent * sizes.bytesOf(parsed.of!)) / 100; // only a share of a form is left
-  return (bytes - fixedBytes) / bytesPerSlot;
+  const { bytesPerSlot, fixedBytes = 0 } = sizes;
+  if ('bytes' in parsed) return (parsed.bytes - fixedBytes) / bytesPerSlot;
+  const bytes = nearWhole((n * parsed.percent * sizes.bytesOf(parsed.of!)) / 100); // only a share of a form is left
+  return nearWhole((bytes - fixedBytes) / bytesPerSlot);
+}
+
+/** Returns the whole number that a product of decimals missed by rounding alone, else the product. */
+function nearWhole(x: number): number {
+  const whole = Math.round(x);
+  return Math.abs(x - whole) <= 4 * Number.EPSILON * Math.abs(x) ? whole : x;
 }

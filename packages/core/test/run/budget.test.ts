@@ -1,8 +1,19 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { allowanceOf, budgetOption, budgetText, expectBudget, fitValue, formNames, parseBudget } from '@kv/core/engine';
-import { slotsOf } from '@kv/core';
+import {
+  allowanceOf,
+  budgetOption,
+  budgetText,
+  compile,
+  expectBudget,
+  fitValue,
+  formNames,
+  mostKept,
+  parseBudget,
+} from '@kv/core/engine';
+import { compose, keys, protect, scorer, slotsOf } from '@kv/core';
 import type { Budget, FormName, SlotBytes } from '@kv/core';
+import { topK } from '../compose/pieces.ts';
 
 /** A policy that evicts and forces this many slots in every head. */
 const forcing = (forced: number): Parameters<typeof allowanceOf>[0] => ({
@@ -105,6 +116,78 @@ describe('a share of a form', () => {
       }),
     );
   });
+});
+
+describe('the least budget, where what is forced grows with it', () => {
+  const recent = (of: number, less: number) =>
+    scorer(
+      'recent',
+      { needs: [keys], ends: (_o, budget) => ({ first: 4, last: Math.max(0, Math.floor(budget * of) - less) }) },
+      ({ ops, keys: k }) => ops.norm(k),
+    )();
+  const policy = (of: number, less: number, from: number, size: number) =>
+    compile(compose(recent(of, less), protect({ spans: [[from, from + size]] }), topK()));
+  const numbers = { from: fc.nat(40), size: fc.integer({ min: 1, max: 20 }), budget: fc.integer({ min: 1, max: 60 }) };
+  test('is the first that holds all of it, for a context of any size', () => {
+    fc.assert(
+      fc.property(
+        fc.record({
+          ...numbers,
+          of: fc.integer({ min: 0, max: 99 }),
+          less: fc.nat(9),
+          slots: fc.integer({ min: 1, max: 9000 }),
+        }),
+        ({ of, less, from, size, budget, slots }) => {
+          const share = of / 100;
+          const forced = (held: number): number =>
+            Math.max(4, from >= 4 ? 4 + size : from + size) + Math.max(0, Math.floor(held * share) - less);
+          let least = budget;
+          while (forced(least) > least) least++;
+          const { least: found } = policy(share, less, from, size);
+          expect(found(Infinity, budget)).toBe(least);
+          expect(found(slots, budget)).toBe(Math.max(budget, Math.min(slots, least)));
+        },
+      ),
+    );
+  });
+  test('is told where it grows almost as the budget does, and where none is enough', () => {
+    expect(() => expectBudget(policy(0.999_999, 0, 100, 10), 20)).toThrow(
+      /^budget: 20 slots are fewer than 'recent ∘ .*' forces in every head: expected a budget of at least 13000001, as recent and protect\(10 positions\) force them$/,
+    );
+    fc.assert(
+      fc.property(fc.record(numbers), ({ from, size, budget }) => {
+        const all = policy(1, 4, from + 4, size);
+        expect(() => expectBudget(all, budget + size)).toThrow(
+          /forces in every head: expected fewer forced slots, as no budget holds those of recent and protect\(/,
+        );
+        expect(mostKept(all, '10%', 131_072)).toBe(131_072);
+      }),
+    );
+  });
+});
+
+test.each([
+  ['1.4%', 5500, 77],
+  ['0.1%', 3000, 3],
+  ['64.1%', 1000, 641],
+] as const)('%s of %i tokens are %i slots', (share, n, slots) => expect(slotsOf(share, n)).toBe(slots));
+test('a share is rounded down exactly, however its decimals are held', () => {
+  const digits = fc.integer({ min: 0, max: 4 });
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 1, max: 2 ** 24 }),
+      fc.integer({ min: 1, max: 100 * 10 ** 4 }),
+      digits,
+      (n, part, d) => {
+        const share = `${(part / 10 ** 4).toFixed(d)}%` as const,
+          whole = BigInt(share.replace(/[.%]/g, ''));
+        fc.pre(whole > 0n && parseBudget(share) !== undefined);
+        const exact = Number((BigInt(n) * whole) / (100n * 10n ** BigInt(d)));
+        expect(slotsOf(share as Budget, n)).toBe(Math.max(1, exact));
+      },
+    ),
+    { numRuns: 2000 },
+  );
 });
 
 test('a budget as text reads back as the same budget', () => {

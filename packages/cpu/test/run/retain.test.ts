@@ -22,7 +22,7 @@ import {
   weightScorer,
 } from '@kv/core';
 import { advance, retain } from '@kv/cpu';
-import type { HostArray, Policy } from '@kv/core';
+import type { HostArray, Policy, RetainState } from '@kv/core';
 import { NaiveHost } from './naive-host.ts';
 import { keptByWindow } from './retain.oracle.ts';
 
@@ -118,8 +118,12 @@ describe('retain', () => {
     ]);
   });
   test('heads that are to be alike keep one set, by the mean of all', async () => {
-    const { slots } = await retain(compose(last, topK()), cacheOf(2, 4, 2, 9, 3, 1), { budget: 4, heads: 'alike' });
-    for (const [a, b] of slots) expect(a).toEqual(b);
+    const made = await retain(compose(last, topK()), cacheOf(2, 4, 2, 9, 3, 1), { budget: 4, heads: 'alike' });
+    for (const [a, b] of made.slots) expect(a).toEqual(b);
+    expect(made.budgets).toEqual([
+      [4, 4],
+      [4, 4],
+    ]);
   });
   test('pieces that read text run on tokens and positions alone', async () => {
     const vowels = scorer('vowels', { needs: [tokens, positions] }, ({ ops, tokens: t, positions: p }) =>
@@ -158,6 +162,51 @@ describe('retain', () => {
     expect([...stepped.values()].map(({ data }) => [...(data as Float32Array)])).toEqual([[11, 11, 2]]);
     const two = await retain(policy, { ...at(3), state: stepped }, { budget: 2 });
     expect([...two.slots[0][0]]).toEqual([0, 1]);
+  });
+  test('state stays with its slot and head however many tokens are appended between events and steps', () => {
+    const age = state('age', { kind: 'slot', rows: 'kv', init: 1 }),
+      grow = onStep('grow', { needs: [age, positions] }, ({ ops, age: a, positions: p }) => ({
+        age: ops.add(ops.mul(a, 2), p),
+      })),
+      size = scorer('size', { needs: [age, values], hooks: () => [grow()] }, ({ ops, values: v }) => ops.norm(v))();
+    return fc.assert(
+      fc.asyncProperty(
+        fc.integer({ min: 1, max: 3 }),
+        fc.integer({ min: 1, max: 4 }),
+        fc.array(fc.record({ more: fc.nat(4), steps: fc.nat(2) }), { minLength: 1, maxLength: 5 }),
+        async (heads, budget, turns) => {
+          let held = Array.from({ length: heads }, (_, g) => [g, g + 4, g + 9].map((at) => ({ at, age: 1 }))),
+            now = 20,
+            known: RetainState | undefined;
+          const policy = compose(size, topK());
+          for (const { more, steps } of turns) {
+            held = held.map((row) => [...row, ...Array.from({ length: more }, (_, i) => ({ at: now + i, age: 1 }))]);
+            now += more;
+            const shape = [heads, held[0].length],
+              at = held.flatMap((row) => row.map((one) => one.at)),
+              v = held.flatMap((row, g) => row.map((one) => Math.sin(5 * g + 1.7 * one.at))),
+              cache = {
+                queryHeads: heads,
+                layers: [{ positions: { data: at, shape }, values: { data: v, shape: [...shape, 1] } }],
+              };
+            for (let i = 0; i < steps; i++) {
+              known = await advance(policy, { ...cache, ...(known && { state: known }) });
+              for (const one of held.flat()) one.age = 2 * one.age + one.at;
+            }
+            const { slots, state: after } = await retain(
+              policy,
+              { ...cache, ...(known && { state: known }) },
+              { budget },
+            );
+            held = held.map((row, g) => Array.from(slots[0][g], (slot) => row[slot]));
+            known = after;
+            for (const { data } of after.values())
+              expect(Array.from(data)).toEqual(held.flatMap((row) => row.map((one) => one.age)));
+          }
+        },
+      ),
+      { numRuns: 60 },
+    );
   });
   test('what an engine knows by itself goes by the key of its signal', async () => {
     const sums = weightScorer('sums', { needs: [attentionAccumulated] }, ({ attention }) => attention)();
