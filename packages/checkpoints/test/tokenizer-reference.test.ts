@@ -140,6 +140,23 @@ test.each<[string, unknown]>([
   ['pre_tokenizer', { type: 'Sequence', pretokenizers: 1 }],
   ['normalizer', { type: 'Precompiled', precompiled_charsmap: '' }],
   ['normalizer', { type: 'Replace', pattern: { Regex: ' +' }, content: ' ' }],
+  ['pre_tokenizer', { type: 'Split', pattern: { String: ' ' }, behavior: 'MergedWithPrevious', invert: true }],
+  ['decoder', null],
+  ['decoder', { type: 'WordPiece' }],
+  ['decoder', { type: 'Sequence', decoders: [{ type: 'ByteLevel' }, { type: 'Fuse' }] }],
+  ['decoder', { type: 'Replace', pattern: { String: 'a' }, content: ' ' }],
+  ['decoder', { type: 'Replace', pattern: { String: '\u2581' }, content: '_' }],
+  ['decoder', { type: 'Metaspace', replacement: '_' }],
+  ['decoder', { type: 'Sequence', decoders: [{ type: 'Fuse' }, { type: 'Metaspace' }] }],
+  [
+    'decoder',
+    { type: 'Sequence', decoders: [{ type: 'Metaspace' }, { type: 'Strip', content: ' ', start: 0, stop: 1 }] },
+  ],
+  [
+    'decoder',
+    { type: 'Sequence', decoders: [{ type: 'Metaspace' }, { type: 'Strip', content: ' ', start: 1, stop: 0 }] },
+  ],
+  ['decoder', { type: 'Sequence', decoders: [{ type: 'Metaspace' }, { type: 'CTC' }] }],
   ['post_processor', { type: 'Nothing' }],
   ['post_processor', { type: 'TemplateProcessing', single: [{ SpecialToken: { id: 'x' } }], special_tokens: {} }],
   ['model', { type: 'Unigram', vocab: [], merges: [] }],
@@ -202,6 +219,69 @@ describe('what the library alone would cut otherwise', () => {
       ).ids.length;
     };
     expect([count(true), count(false)]).toEqual([4, 3]);
+  });
+});
+
+describe('what a tokenizer.json may also say', () => {
+  const metaspace = { type: 'Metaspace', replacement: '\u2581', prepend_scheme: 'never', split: true },
+    base = { added_tokens: [], normalizer: null, pre_tokenizer: metaspace, post_processor: null, decoder: metaspace },
+    model = { type: 'BPE', unk_token: '<unk>', fuse_unk: true, byte_fallback: false, merges: [] };
+
+  test('unknown text is one token within a word, as in the Rust library', () => {
+    const digits = { type: 'Sequence', pretokenizers: [metaspace, { type: 'Digits', individual_digits: true }] },
+      vocab = { '<unk>': 0, a: 1, '\u2581': 2 },
+      own = createTokenizer({ ...base, pre_tokenizer: digits, model: { ...model, vocab } }, 't');
+    expect(own.encode('12a34 xy')).toEqual({
+      ids: [0, 0, 1, 0, 0, 2, 0],
+      offsets: [
+        [0, 1],
+        [1, 2],
+        [2, 3],
+        [3, 4],
+        [4, 5],
+        [5, 6],
+        [6, 8],
+      ],
+    });
+    fc.assert(
+      fc.property(fc.string({ unit: fc.constantFrom('a', 'x', '1', ' ', '文'), maxLength: 300 }), (text) => {
+        const words = text.replaceAll(' ', '\u2581').match(/1|\u2581?[^1\u2581]+|\u2581/gu) ?? [],
+          want = words.flatMap((word) => word.match(/a|\u2581|[^a\u2581]+/gu)!.map((part) => vocab[part as 'a'] ?? 0));
+        expect(own.encode(text).ids).toEqual(want);
+      }),
+    );
+  });
+
+  test('words end after a space where no normalizer marks it', () => {
+    const vocab = { a: 0, '\u0120': 1, '\u0120a': 2, 'a\u0120': 3, '\u0120\u0120': 4 },
+      merges = ['\u0120 \u0120', '\u0120 a', 'a \u0120'],
+      bytes = { type: 'ByteLevel', add_prefix_space: false, use_regex: false },
+      split = { type: 'Split', pattern: { String: ' ' }, behavior: 'MergedWithPrevious', invert: false },
+      of = (pre: object): ReturnType<typeof createTokenizer> =>
+        createTokenizer({ ...base, pre_tokenizer: pre, decoder: bytes, model: { type: 'BPE', vocab, merges } }, 't'),
+      whole = of(bytes),
+      cut = of({ type: 'Sequence', pretokenizers: [split, bytes] });
+    fc.assert(
+      fc.property(fc.string({ unit: fc.constantFrom('a', ' '), maxLength: 20 }), (text) => {
+        const words = text.match(/a* |a+/g) ?? [];
+        expect(cut.encode(text).ids).toEqual(words.flatMap((word) => whole.encode(word).ids));
+      }),
+    );
+  });
+
+  test('<0x41> is a byte where the decoder says so', () => {
+    const vocab = { '<unk>': 0, '<0x41>': 1, '<0xc3>': 2, '<0xA9>': 3 },
+      of = (decoder: object): string =>
+        createTokenizer({ ...base, decoder, model: { ...model, vocab } }, 't').decode([1, 2, 3]);
+    expect(of(metaspace)).toBe('<0x41><0xc3><0xA9>');
+    expect(of({ type: 'Sequence', decoders: [{ type: 'ByteFallback' }, metaspace] })).toBe('A\u00e9');
+  });
+
+  test('a model with merges and without a type is a BPE, as in the file of GPT-2', () => {
+    const { tokenizer: json } = fixtureJson<{ tokenizer: { model: Record<string, unknown> } }>('tokenizers/gpt2.json'),
+      { type: _, ...old } = json.model,
+      text = 'The wide river was wide.';
+    expect(createTokenizer({ ...json, model: old }, 't').encode(text)).toEqual(createTokenizer(json, 't').encode(text));
   });
 });
 

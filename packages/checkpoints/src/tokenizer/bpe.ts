@@ -42,29 +42,16 @@ export function bpeEncoder(
       return;
     }
     work.spend(text.length);
+    let open = false; // whether the last id is the unknown token, which stands for what follows too
     yield* join(text, rankOf, work, (piece) => {
-      const own = vocab.get(piece);
-      if (own === undefined) out.push(...fallback(piece));
-      else out.push(own);
+      const own = vocab.get(piece),
+        ids = own === undefined ? fallback(piece) : [own],
+        absent = own === undefined && ids[0] === unknown;
+      if (!absent || !open) out.push(...ids);
+      open = absent && model.fuse_unk === true;
     });
   };
-  const each = byWord(encode, cut);
-  if (model.fuse_unk !== true || unknown === undefined) return each;
-  return function* (text, work, out) {
-    const ids: number[] = [];
-    let last: number | undefined;
-    const take = (): void => {
-      for (const id of ids.splice(0)) {
-        if (id !== unknown || last !== unknown) out.push(id);
-        last = id;
-      }
-    };
-    for (const _ of each(text, work, ids)) {
-      take();
-      yield;
-    }
-    take();
-  };
+  return byWord(encode, cut);
 }
 
 /** Returns the ranks of merges. @throws KvError for one that is no pair of texts */

@@ -180,7 +180,8 @@ function sentencePiece(metadata: ReadonlyMap<string, unknown>, where: string): T
   const scores = scoresOf(metadata, tokens.length, where);
   const unknown = id(metadata, 'unknown', tokens.length, where) ?? 0;
   const prefix = flag(metadata, 'add_space_prefix', where) ?? true;
-  const toBytes = tokenBytes(false);
+  const toBytes = tokenBytes(false, true),
+    toText = tokenBytes(false, false);
   const encoder = new TextEncoder();
   const byteIds = new Map(
     tokens.flatMap((token, at) => (types[at] === BYTE ? [[toBytes(token)[0] as number, at] as const] : [])),
@@ -194,7 +195,9 @@ function sentencePiece(metadata: ReadonlyMap<string, unknown>, where: string): T
     {
       size: tokens.length,
       bytes: (at) =>
-        types[at] === CONTROL || types[at] === UNKNOWN ? encoder.encode(tokens[at]) : toBytes(tokens[at]),
+        types[at] === CONTROL || types[at] === UNKNOWN
+          ? encoder.encode(tokens[at])
+          : (types[at] === BYTE ? toBytes : toText)(tokens[at]),
       added,
       *normalize(text, work) {
         const spaced = yield* replaceAll(' ', SPACE)(text, work);

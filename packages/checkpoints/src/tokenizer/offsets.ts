@@ -38,7 +38,10 @@ export function tokenOffsets(
   };
   for (const id of ids) {
     if (id === unknown?.id) {
-      close(at);
+      // the unknown token of a word after another's: where that ends is not known here, and is taken to be near
+      const end = open < 0 ? at : Math.min(bytes.length, charEnd(unit, at));
+      close(end);
+      at = end;
       const next =
         unknown.covers === 'run' ? at : Math.min(bytes.length, unknown.covers === 'byte' ? at + 1 : charEnd(unit, at));
       if (unknown.covers === 'run') open = offsets.length;

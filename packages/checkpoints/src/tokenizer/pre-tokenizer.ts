@@ -38,9 +38,8 @@ export function preTokenizer(json: unknown, where: string): PreTokenizer {
       );
     if (part.type === 'Split') {
       if (!splits(part)) throw unknown();
-      // After a normalizer replaced each space by U+2581 this cuts nothing.
-      if (literal(part) === ' ' && part.behavior === 'MergedWithPrevious') return;
-      cuts.push(splitter(part.behavior === 'Removed' ? part : { ...part, invert: false }, where));
+      if (part.behavior === 'MergedWithPrevious') cuts.push(afterSpaces);
+      else cuts.push(splitter(part.behavior === 'Removed' ? part : { ...part, invert: false }, where));
     } else if (part.type === 'Digits') cut(part.individual_digits === true ? '\\p{N}' : '\\p{N}+');
     else if (part.type === 'ByteLevel') {
       if (part.add_prefix_space === true && at > 0) throw unknown();
@@ -67,9 +66,12 @@ function splits(part: JsonFields): boolean {
   return (
     part.behavior === 'Isolated' ||
     (part.behavior === 'Removed' && part.invert === true) ||
-    (part.behavior === 'MergedWithPrevious' && literal(part) === ' ')
+    (part.behavior === 'MergedWithPrevious' && literal(part) === ' ' && part.invert !== true)
   );
 }
+
+/** Cuts after every space. Gemma's texts have none left then: a normalizer has marked them. */
+const afterSpaces: WordCutter = (text) => (text === '' ? [] : text.split(/(?<= )/));
 
 function metaspace(part: JsonFields): NormalizerStep {
   const scheme = part.add_prefix_space === false ? 'never' : (part.prepend_scheme ?? 'always');

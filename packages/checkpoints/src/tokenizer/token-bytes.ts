@@ -3,13 +3,13 @@ export const SPACE = '\u2581';
 
 /**
  * Returns a function from a token's name in the vocabulary to its UTF-8 bytes: by GPT-2's byte-level alphabet, or by
- * SentencePiece's spaces and `<0xNN>` bytes.
+ * SentencePiece's spaces and, if `inParts`, `<0xNN>` bytes.
  */
-export function tokenBytes(byteLevel: boolean): (token: string) => Uint8Array {
+export function tokenBytes(byteLevel: boolean, inParts: boolean): (token: string) => Uint8Array {
   const encoder = new TextEncoder();
   if (!byteLevel)
     return (token) => {
-      const byte = /^<0x([0-9A-F]{2})>$/.exec(token)?.[1];
+      const byte = inParts ? /^<0x([0-9A-F]{2})>$/i.exec(token)?.[1] : undefined;
       return byte === undefined
         ? encoder.encode(token.replaceAll(SPACE, ' '))
         : Uint8Array.of(Number.parseInt(byte, 16));

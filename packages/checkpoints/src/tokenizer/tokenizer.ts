@@ -2,14 +2,14 @@ import { KvError } from '@kv/core';
 import { object, show, type JsonFields } from '../read/fields.ts';
 import { addedTokens, checkLength, isSpace, tokenId, type AddedToken } from './added-tokens.ts';
 import { bpeEncoder } from './bpe.ts';
+import { tokenDecoding } from './decoder.ts';
 import { byTrust, type Encoder } from './encoder.ts';
 import type { Tokenizer } from './interface.ts';
 import { normalizer } from './normalizer.ts';
-import { literal, parts } from './parts.ts';
 import { assemble } from './pipeline.ts';
 import { postProcessor } from './post-processor.ts';
 import { preTokenizer } from './pre-tokenizer.ts';
-import { SPACE, tokenBytes } from './token-bytes.ts';
+import { tokenBytes } from './token-bytes.ts';
 
 /**
  * Makes a tokenizer from the contents of a `tokenizer.json`: byte-level or SentencePiece BPE. Every step is implemented
@@ -27,18 +27,12 @@ export function createTokenizer(json: unknown, where: string, most: number = Inf
   const all = addedTokens(root.added_tokens, where),
     added = all.filter(({ id }) => id < most),
     { model, vocab } = withoutBeyond(bpe(root, where), all, most);
-  const decoders = parts(root.decoder, 'decoders', where);
-  const byteLevel = decoders.some(({ type }) => type === 'ByteLevel');
-  if (!byteLevel && !decoders.some((part) => part.type === 'Metaspace' || literal(part) === SPACE))
-    throw new KvError(
-      where,
-      `expected a byte-level or SentencePiece BPE tokenizer, got model ${show(model.type)}, decoder ${show(root.decoder)}`,
-    );
+  const { byteLevel, bytes: inParts, dummyPrefix } = tokenDecoding(root.decoder, where);
   const { prepare, cut, byteLevel: inBytes } = preTokenizer(root.pre_tokenizer, where);
   const words = { cut, byteLevel: inBytes },
     encode = bpeEncoder(model, vocab, words, where);
 
-  const toBytes = tokenBytes(byteLevel);
+  const toBytes = tokenBytes(byteLevel, inParts);
   const names = new Array<string>(vocab.size);
   let last = -1;
   for (const [token, id] of vocab) {
@@ -68,7 +62,7 @@ export function createTokenizer(json: unknown, where: string, most: number = Inf
           ? undefined
           : { id: unknown, covers: model.fuse_unk === true ? 'run' : byteLevel ? 'byte' : 'character' },
       spaces: !byteLevel,
-      dummyPrefix: decoders.some(dropsSpace),
+      dummyPrefix,
       around: postProcessor(root.post_processor, where),
     },
     where,
@@ -102,7 +96,8 @@ interface Bpe {
  */
 function bpe(root: JsonFields, where: string): Bpe {
   const model = object(root.model, where, 'model');
-  if (model.type !== 'BPE')
+  // old files, such as GPT-2's, say no type: only a BPE has merges
+  if (model.type !== 'BPE' && !(model.type === undefined && model.merges !== undefined))
     throw new KvError(where, `expected a byte-level or SentencePiece BPE tokenizer, got model ${show(model.type)}`);
   const ids =
     model.vocab instanceof Map
@@ -145,10 +140,4 @@ function without({ model, vocab }: Bpe, ids: ReadonlySet<number>): Bpe | undefin
     model: { ...model, merges },
     vocab: new Map([...vocab].filter(([name]) => name === unknown || !names.has(name))),
   };
-}
-
-/** Returns whether a decoder removes a leading space. */
-function dropsSpace(part: JsonFields): boolean {
-  if (part.type === 'Strip') return part.content === ' ' && part.start !== 0;
-  return part.type === 'Metaspace' && part.prepend_scheme !== 'never' && part.add_prefix_space !== false;
 }
