@@ -55,16 +55,15 @@ export async function openQueue(options: QueueOptions): Promise<JobQueue> {
     { client, lost, close } = await connect(place),
     queue = new Queue(place.name, { connection: client, prefix: PREFIX }),
     waiting = new Map<string, PendingJob>(),
-    asked = new Map<string, Promise<QueuedResult>>(),
+    asked = new Map<string, { readonly result: Promise<QueuedResult>; reject(error: unknown): void }>(),
     stopped = new AbortController(),
     /** Key of the result of a job that is removed. */
     shared = (id: string): string => queue.toKey(`shared:${id}`);
   queue.on('error', () => {}); // a reconnecting connection is no error; a lost one is reported by `lost`
-  /** Rejects with the reason for which nothing more is asked. */
-  const ended = new Promise<never>((_, reject) => {
-    stopped.signal.addEventListener('abort', () => reject(stopped.signal.reason));
+  stopped.signal.addEventListener('abort', () => {
+    for (const { reject } of asked.values()) reject(stopped.signal.reason);
+    waiting.clear();
   });
-  ended.catch(fail);
   lost.catch((error: unknown) => stopped.abort(error));
 
   /** Adds a job; adding one that exists changes nothing. */
@@ -145,29 +144,31 @@ export async function openQueue(options: QueueOptions): Promise<JobQueue> {
   const looking = look().catch(() => {}); // it ends with the queue
 
   return {
-    ask(data) {
+    async ask(data) {
       const id = idOf(data),
         running = asked.get(id);
-      if (running) return running;
-      const result = new Promise<QueuedResult>((resolve, reject) => {
-        const begin = async (): Promise<void> => {
-          stopped.signal.throwIfAborted();
-          if ((await queue.getJobState(id)) === 'failed') await queue.remove(id); // so that it can be asked again
-          stopped.signal.throwIfAborted();
-          waiting.set(id, { data, resolve, reject });
-          await add(id, data);
-        };
-        Promise.race([begin(), ended]).catch((error: unknown) => {
+      if (running) return running.result;
+      const begin = async (job: PendingJob): Promise<void> => {
+        stopped.signal.throwIfAborted();
+        if ((await queue.getJobState(id)) === 'failed') await queue.remove(id); // so that it can be asked again
+        stopped.signal.throwIfAborted();
+        waiting.set(id, job);
+        await add(id, data);
+      };
+      let reject = (_: unknown): void => {};
+      const result = new Promise<QueuedResult>((resolve, refuse) => {
+        reject = refuse;
+        begin({ data, resolve, reject }).catch((error: unknown) => {
           waiting.delete(id);
           reject(troubleOf(error));
         });
       });
-      asked.set(id, result);
-      const forget = (): void => {
+      asked.set(id, { result, reject });
+      try {
+        return await result;
+      } finally {
         asked.delete(id);
-      };
-      result.then(forget, forget);
-      return result;
+      }
     },
     async close() {
       stopped.abort(new KvError('queue', 'was closed before the answer; the job stays for workers'));
@@ -187,8 +188,28 @@ const troubleOf = (error: unknown): KvError =>
         `expected to wait for the job, got ${error instanceof Error ? error.message : error}; ask again`,
       );
 
-/** Returns a job's id. Redis' own ids are numbers, so a letter comes first. */
-const idOf = (data: object): string => `j${createHash('sha256').update(JSON.stringify(data)).digest('hex')}`;
+/**
+ * Returns a job's id. Redis' own ids are numbers, so a letter comes first.
+ * @throws KvError for data that JSON cannot write
+ */
+function idOf(data: object): string {
+  let written: string | undefined,
+    why = 'nothing to write';
+  try {
+    written = JSON.stringify(data, sorted);
+  } catch (error) {
+    why = (error as Error).message;
+  }
+  if (written === undefined)
+    throw new KvError('queue', `expected a job whose data JSON can write, got ${why}: give texts, numbers and lists`);
+  return `j${createHash('sha256').update(written).digest('hex')}`;
+}
+
+/** Sorts an object's keys for JSON, since the same data may list them in another order. */
+const sorted = (_: string, value: unknown): unknown =>
+  value === null || typeof value !== 'object' || Array.isArray(value)
+    ? value
+    : Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)));
 
 /** Rewords a worker's error message, which may be anything, or BullMQ's own. */
 const reasonOf = (said = ''): string =>

@@ -34,12 +34,10 @@ export async function work(options: WorkOptions): Promise<void> {
   const worker = new Worker(
     place.name,
     async (job, token) => {
-      const running = run(job.data).catch((error: unknown) => {
+      const result = await unlessAborted(async () => run(job.data), signal).catch((error: unknown) => {
         throw KvError.is(error) ? new UnrecoverableError(error.message) : error;
       });
-      const result = await Promise.race([running, stopped]);
       if (result !== 'stopped') return result;
-      running.catch(() => {}); // it is not awaited
       await job.moveToWait(token);
       throw new WaitingError();
     },
@@ -63,3 +61,16 @@ export async function work(options: WorkOptions): Promise<void> {
     close();
   }
 }
+
+/**
+ * Returns what `run` brings, or 'stopped' once the signal aborts. Its listener goes with it: to race one promise of the
+ * signal for every job would hold their results as long as the signal lives.
+ */
+const unlessAborted = <R>(run: () => Promise<R>, signal: AbortSignal): Promise<R | 'stopped'> =>
+  new Promise((resolve, reject) => {
+    const stop = (): void => resolve('stopped');
+    if (signal.aborted) return stop();
+    signal.addEventListener('abort', stop, { once: true });
+    const settle = (): void => signal.removeEventListener('abort', stop);
+    run().finally(settle).then(resolve, reject);
+  });

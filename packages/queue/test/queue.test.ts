@@ -87,6 +87,43 @@ describe.runIf(there)('a queue', { concurrent: true }, () => {
     await queue.close();
     await worker.stop();
   });
+  it('tells a refusal at once, also where `run` throws it before it returns a promise', async () => {
+    const called = name();
+    let tries = 0;
+    const worker = await working(called, () => {
+        tries++;
+        throw new KvError('job', 'expected something else, got this');
+      }),
+      queue = await openQueue({ url: redis.url, name: called });
+    await expect(queue.ask({ a: 'job' })).rejects.toThrow(/^worker: job: expected something else, got this$/);
+    expect(tries).toBe(1);
+    await queue.close();
+    await worker.stop();
+  });
+  it('takes data for the same whose keys come in another order, and other lists for other data', async () => {
+    const called = name(),
+      ran: unknown[] = [],
+      worker = await working(called, async (data) => ({ run: ran.push(data) })),
+      queue = await openQueue({ url: redis.url, name: called }),
+      ask = async (data: object): Promise<unknown> => (await queue.ask(data)).result;
+    expect(await ask({ a: [1, { b: 2, c: 3 }], d: 4 })).toEqual({ run: 1 });
+    expect(await ask({ d: 4, a: [1, { c: 3, b: 2 }] })).toEqual({ run: 1 });
+    expect(await ask({ a: [{ b: 2, c: 3 }, 1], d: 4 })).toEqual({ run: 2 });
+    expect(ran[0]).toEqual({ a: [1, { b: 2, c: 3 }], d: 4 });
+    await queue.close();
+    await worker.stop();
+  });
+  it('refuses data that JSON cannot write', async () => {
+    const queue = await openQueue({ url: redis.url, name: name() }),
+      circle: Record<string, unknown> = {};
+    circle.of = circle;
+    for (const data of [{ n: 1n }, circle, { toJSON: () => undefined }]) {
+      const asked = queue.ask(data); // throws nothing
+      await expect(asked).rejects.toSatisfy(KvError.is);
+      await expect(asked).rejects.toThrow(/^queue: expected a job whose data JSON can write, got .*: give texts, /);
+    }
+    await queue.close();
+  });
   it('gives a job of a worker that is stopped to another', async () => {
     const called = name(),
       queue = await openQueue({ url: redis.url, name: called });

@@ -50,26 +50,29 @@ export async function runAll<J, R>(
   { isOver = () => false, signal, onResult }: RunAllOptions<R>,
 ): Promise<void> {
   signal?.throwIfAborted();
-  const queue = [...jobs],
-    over = new AbortController(),
-    aborted = new Promise<never>((_, reject) =>
-      signal?.addEventListener('abort', () => reject(signal.reason), { once: true, signal: over.signal }),
-    );
-  aborted.catch(() => {}); // reported where it is awaited
+  const queue = [...jobs];
   let failed = false;
-  try {
-    await Promise.all(
-      runners.map(async (runner) => {
-        for (let job = queue.shift(); job !== undefined && !failed && !isOver(); job = queue.shift()) {
-          const running = runner.run(job);
-          running.catch(() => {
-            failed = true;
-          });
-          onResult(await Promise.race([running, aborted]));
-        }
-      }),
-    );
-  } finally {
-    over.abort();
-  }
+  await Promise.all(
+    runners.map(async (runner) => {
+      for (let job = queue.shift(); job !== undefined && !failed && !isOver(); job = queue.shift()) {
+        const running = runner.run(job);
+        running.catch(() => {
+          failed = true;
+        });
+        onResult(await unlessAborted(running, signal));
+      }
+    }),
+  );
 }
+
+/**
+ * Returns a promise's result. Its listener goes with it: to race one promise of the signal for every job would hold
+ * their results until the last. @throws the signal's reason once that aborts
+ */
+const unlessAborted = <R>(running: Promise<R>, signal: AbortSignal | undefined): Promise<R> =>
+  new Promise((resolve, reject) => {
+    const stop = (): void => reject(signal?.reason);
+    if (signal?.aborted) return stop();
+    signal?.addEventListener('abort', stop, { once: true });
+    running.finally(() => signal?.removeEventListener('abort', stop)).then(resolve, reject);
+  });
