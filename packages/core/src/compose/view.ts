@@ -48,6 +48,12 @@ export const view: Factory<typeof options, ViewPiece<'view'>, [policy: Piece<'st
         'view',
         `'${inner.label}' changes or folds slots when it evicts (${hook.label}), expected a policy that only chooses: a view evicts nothing`,
       );
+    const [other] = [...inner.hooks('view'), ...inner.hooks('freeze'), ...inner.hooks('cadence')];
+    if (other)
+      throw new KvError(
+        'view',
+        `'${other.label}' does not choose what a view shows, expected it after the view, got it inside, in '${inner.label}'`,
+      );
     expectBudget(inner, budget, { at: 'view' });
     const [wrap] = inner.hooks('wrapSelect');
     const needs = union([positions], inner.needs, wrap?.needs ?? []);

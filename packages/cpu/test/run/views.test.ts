@@ -1,8 +1,20 @@
 import { describe, expect, test } from 'vitest';
-import { attentionLast, compose, state, view, onStep, scorer, weightScorer, wrapSelect } from '@kv/core';
+import {
+  attentionLast,
+  cadence,
+  compose,
+  freeze,
+  hide,
+  state,
+  view,
+  onStep,
+  scorer,
+  weightScorer,
+  wrapSelect,
+} from '@kv/core';
 import { readCpu } from '@kv/cpu';
 import { compile, runEvent } from '@kv/core/engine';
-import type { Tensor, ViewHook } from '@kv/core';
+import type { Policy, Tensor, ViewHook } from '@kv/core';
 import { topK } from './pieces.ts';
 import { at, layer, matrix, ops } from './engine.ts';
 
@@ -69,6 +81,18 @@ describe('view', () => {
     expect(() => view(passing, { budget: 1 })).toThrow(
       "view: 'again ∘ topK' needs attention.last, a pass of its own, expected a policy that can select at every decoded token",
     );
+  });
+  test.each([
+    ['hides', hide('hides', { during: 'both' }, () => ({ sinks: 1, from: 2 }))()],
+    ['freezes', freeze('freezes', {}, () => ({ sinks: 0, below: 1 }))()],
+    ['cadence(every=4)', cadence({ every: 4 })],
+    ['view(last ∘ topK,budget=2)', view(compose(last, topK()), { budget: 2 })],
+  ])('%s inside is an error, since a view would drop it', (label, hook) => {
+    for (const policy of [compose(last, hook, topK()), compose(hook, last, topK())])
+      expect(() => view(policy as Policy, { budget: 2 })).toThrow(
+        `view: '${label}' does not choose what a view shows, expected it after the view, got it inside, in '${compile(policy as Policy).label}'`,
+      );
+    expect(compile(compose(view(compose(last, topK()), { budget: 2 }), hook)).hooks('view').length).toBeGreaterThan(0);
   });
   test.each([0, -1, 1.5])('a budget of %d is an error', (budget) =>
     expect(() => view(compose(last, topK()), { budget })).toThrow('budget must be a positive whole number of slots'),
