@@ -21,12 +21,16 @@ export async function routeOf(env: Environment): Promise<Route> {
   const http = proxyOf(env, 'HTTP_PROXY'),
     https = proxyOf(env, 'HTTPS_PROXY');
   if (http === undefined && https === undefined) return { fetch, close: async () => {} };
-  const undici = await import('undici').catch((cause: NodeJS.ErrnoException) => {
+  let undici: typeof import('undici');
+  try {
+    undici = await import('undici'); // inside `try`, webpack builds without it too
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
     throw new KvError(
       'HTTPS_PROXY',
-      `expected the package undici next to @kv/hub, which speaks to proxies, got ${cause.code ?? cause.message}`,
+      `expected the package undici next to @kv/hub, which speaks to proxies, got ${code ?? message}`,
     );
-  });
+  }
   const agent = new undici.EnvHttpProxyAgent({
     httpProxy: http?.href ?? '',
     httpsProxy: https?.href ?? '',

@@ -13,17 +13,18 @@ export async function onnxWhereInstalled(
   options: OnnxEngineOptions,
 ): Promise<HostEngine | undefined> {
   if (typeof process !== 'object' || process.versions?.node === undefined) return undefined;
-  const { installedOnnx, onnxEngine } = await import('@kv/engine-onnx').catch(absent),
-    onnx = installedOnnx?.(from, failed);
-  return onnx && onnxEngine?.(onnx, options);
+  let onnxPackage: typeof import('@kv/engine-onnx');
+  try {
+    onnxPackage = await import('@kv/engine-onnx'); // inside `try`, webpack builds without it too
+  } catch (error) {
+    if (isNotInstalled(error as Error)) return undefined;
+    throw error;
+  }
+  const onnx = onnxPackage.installedOnnx(from, failed);
+  return onnx && onnxPackage.onnxEngine(onnx, options);
 }
 
-/** Whether an error of importing the package says that it is not installed, rather than that it does not load. */
+/** Whether an error of importing the package, in Node or from a bundler, says that it is not installed. */
 export const isNotInstalled = ({ code, message }: Error & { readonly code?: string | undefined }): boolean =>
-  code === 'ERR_MODULE_NOT_FOUND' && message.startsWith("Cannot find package '@kv/engine-onnx'");
-
-/** Returns an empty object if the package is not installed. @throws any other error */
-function absent(error: unknown): Partial<typeof import('@kv/engine-onnx')> {
-  if (isNotInstalled(error as Error)) return {};
-  throw error;
-}
+  (code === 'ERR_MODULE_NOT_FOUND' || code === 'MODULE_NOT_FOUND') &&
+  /^Cannot find (?:package|module) '@kv\/engine-onnx'/.test(message);

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -29,6 +29,16 @@ function importError(): NodeJS.ErrnoException {
 
 test('a package that is not there is not installed', () => {
   expect(isNotInstalled(importError())).toBe(true);
+});
+test.each([
+  ['webpack', "Cannot find module '@kv/engine-onnx'"],
+  ['Jest', "Cannot find module '@kv/engine-onnx' from 'node_modules/@kv/models/dist/onnx.js'"],
+])('a package that %s does not find is not installed', (_, message) => {
+  expect(isNotInstalled(Object.assign(new Error(message), { code: 'MODULE_NOT_FOUND' }))).toBe(true);
+});
+test('the package is imported inside `try`, without which webpack refuses to build where it is not installed', () => {
+  const source = readFileSync(new URL('../src/onnx.ts', import.meta.url), 'utf8');
+  expect(source).toMatch(/\btry \{[^}]*\bimport\('@kv\/engine-onnx'\);/);
 });
 test.each([
   ['imports a package that is missing', "import 'another-package';"],
