@@ -207,7 +207,10 @@ function checked(
     ...after,
     checks: Object.freeze([...after.checks, ...checks]),
     ...(after.forced && after.forced !== draft.forced && { forcedBy: forcersOf(after, { forcedBy: forcers }) ?? [] }),
-    ...(after.budgets !== draft.budgets && { allottedBy: { name, bounded: !choosesBudget && !approximate } }),
+    ...(after.budgets !== draft.budgets && {
+      // nothing bounds the sum of those that share out what an earlier one chose
+      allottedBy: { name, bounded: !choosesBudget && !approximate && draft.allottedBy?.bounded !== false },
+    }),
     ...(after.kept !== draft.kept && { selectedBy: name }),
     ...(after.levels !== draft.levels && { levelledBy: name }),
   });
