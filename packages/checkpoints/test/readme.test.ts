@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { writeEmbeddedGguf } from '@kv/model-testing/embedded-gguf';
@@ -30,4 +30,11 @@ test('the first lines read a GGUF file, render a chat and encode it, without an 
   expect(text).toBe('user: Who are you?\n');
   expect(tokenizer.decode(ids)).toBe(text);
   expect([embedding.outputs, embedding.inputs]).toEqual([config.vocab, config.hidden]);
+});
+
+test('the table of architectures has all of them', () => {
+  const rows = readFileSync(new URL('../README.md', import.meta.url), 'utf8').match(
+    /^\| [a-z0-9_]+ (?=\|(?:[^|\n\\]|\\.)*(?:\|(?:[^|\n\\]|\\.)*){6}\|$)/gm,
+  );
+  expect(rows?.map((row) => row.slice(2, -1)).sort()).toEqual(Object.keys(checkpoints.architectures).sort());
 });

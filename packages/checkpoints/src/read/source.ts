@@ -106,8 +106,9 @@ export async function fileSource(path: string): Promise<ByteSource> {
   return {
     name: path,
     size,
-    async read(offset, length, bytes = new Uint8Array(length)) {
+    async read(offset, length, into) {
       if (offset + length > size) throw ended(path, offset, length, size);
+      const bytes = into ?? arrayOf(length, path);
       for (let done = 0; done < length; ) {
         const part = Math.min(length - done, maxRead);
         const { bytesRead } = await readable(handle.read(bytes, done, part, offset + done));
@@ -118,6 +119,18 @@ export async function fileSource(path: string): Promise<ByteSource> {
     },
     close: () => handle.close(),
   };
+}
+
+/** @throws KvError for more bytes than an array has here, as a large table stored in 32 bits may */
+function arrayOf(length: number, name: string): Uint8Array {
+  try {
+    return new Uint8Array(length);
+  } catch (cause) {
+    throw new KvError(
+      name,
+      `expected tensors that fit into an array, got one of ${length} bytes (${(cause as Error).message}); take a file that stores it in fewer bits`,
+    );
+  }
 }
 
 /** Wraps a source so that its reads throw the signal's reason once it is aborted. */
