@@ -2,10 +2,11 @@ import { kv } from './terminal.ts';
 import { fileURLToPath } from 'node:url';
 import { compile } from '@kv/core/engine';
 import { sumOf } from '@kv/core/shared';
-import { slotBytes, slotHeads, tokenBytes, commonHeads } from '@kv/engine';
+import { slotBytes, slotHeads, slotSizes, tokenBytes, commonHeads } from '@kv/engine';
 import { generate, loadModel, Sequence } from '@kv/models';
 import { parsePolicy, policy as named } from '@kv/policies';
 import { expect, test } from 'vitest';
+import { deviceRows } from '../src/explain/device-table.ts';
 import { predict } from '../src/explain/predict.ts';
 import { SHAPES } from '../src/explain/shapes.ts';
 
@@ -246,3 +247,14 @@ test.each([20, 57, 300])('a pass that reads %i tokens once more is counted, each
   expect(refitted!.passes).toBe(2 * kvzip!.passes);
   expect(attended!.passes).toBe(plain!.prefill);
 });
+
+test('a table of all policies counts the slots that the bytes of a budget hold under each', async () => {
+  const { config } = await loadModel(fixture('llama')),
+    { bytesPerSlot } = slotSizes(config, 'f32'),
+    rows = await deviceRows(config, 32, `${4 * bytesPerSlot}B`),
+    names = rows.map(({ name }) => name);
+  // both force 4 slots, and those that are moved take more
+  expect(names).toContain('streaming');
+  expect(names).not.toContain('streamingRerotated');
+  await expect(deviceRows(config, 32, '1B')).rejects.toThrow(/1B hold no slot/);
+}, 60_000);

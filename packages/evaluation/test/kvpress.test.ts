@@ -3,7 +3,10 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import { writeTinyModel } from '@kv/model-testing';
+import { compile } from '@kv/core/engine';
+import { policySizes } from '@kv/engine';
 import { loadModel } from '@kv/models';
+import { parsePolicy } from '@kv/policies';
 import { wilson } from '@kv/tasks';
 import type { Problem } from '@kv/tasks';
 import { describe, expect, it } from 'vitest';
@@ -170,36 +173,31 @@ describe('answers as result folders', () => {
       budgets: ['50%', 40],
     };
   const answers = { a: '123', b: 'line\n"77"', c: 'no' } as Readonly<Record<string, string>>;
+  const cell = (task: string, one: Problem, arm: Partial<CellResult>, answer: string): CellResult =>
+    cellResult({ task, problem: one.id, seed: 0, ...arm } as CellResult, one, {
+      answer,
+      tokens: 1,
+      slots: { mean: 1, peak: 1 },
+      bytes: { mean: 1, peak: 1 },
+      evidence: {},
+    });
   const samples = Object.entries(tasks).flatMap(([task, problems]) =>
     problems.flatMap((one) =>
       [['full'], ['knorm', '50%'], ['knorm', 40], ['h2o', 40]].map(([policy, budget]) =>
-        cellResult(
-          {
-            task,
-            problem: one.id,
-            policy: String(policy),
-            seed: 0,
-            ...(budget !== undefined && { budget }),
-          } as CellResult,
-          one,
-          {
-            answer: answers[one.id],
-            tokens: 1,
-            slots: { mean: 1, peak: 1 },
-            bytes: { mean: 1, peak: 1 },
-            evidence: {},
-          },
-        ),
+        cell(task, one, { policy, ...(budget !== undefined && { budget }) } as Partial<CellResult>, answers[one.id]),
       ),
     ),
   );
-  const written = async (mode: 'aware' | 'agnostic'): Promise<string> => {
+  const writtenOf = async (
+    of: object,
+    { tasks: asked, samples: answered }: Pick<Parameters<typeof kvpressFiles>[1], 'tasks' | 'samples'>,
+  ): Promise<string> => {
     const into = folder(),
       out = folder(),
       { config, tokenizer } = await loadModel(writeTinyModel(join(into, 'tiny')));
-    writeFileSync(join(into, 'sweep.json'), JSON.stringify({ ...sweep, mode }));
+    writeFileSync(join(into, 'sweep.json'), JSON.stringify(of));
     const read = readSweep(join(into, 'sweep.json'), 's'),
-      options = { sweep: read, tasks, samples, encode: tokenizer.encode, config },
+      options = { sweep: read, tasks: asked, samples: answered, encode: tokenizer.encode, config },
       files = await kvpressFiles('org/tiny', options);
     expect(await kvpressFiles('org/tiny', options)).toEqual(files);
     for (const { path, text } of files) {
@@ -208,6 +206,7 @@ describe('answers as result folders', () => {
     }
     return out;
   };
+  const written = (mode: 'aware' | 'agnostic'): Promise<string> => writtenOf({ ...sweep, mode }, { tasks, samples });
   it("have kvpress' names, columns, metrics and fields in their order", async () => {
     const out = await written('agnostic');
     // 124 characters of context, and the start of the text: 1 - 40 / 125
@@ -250,6 +249,54 @@ describe('answers as result folders', () => {
       ]),
     );
     expect(rows).toHaveLength(8);
+  });
+  it('are read back under the names of files that kvpress has too', async () => {
+    const one = { ...problem('x', ['2']), grader: 'boxed' } as const,
+      qa = { ...problem('y', ['no', 'none']), grader: 'any' } as const,
+      files = {
+        'math500.jsonl': [one, '\\boxed{2}', 1],
+        'aime25.json': [one, 'no: \\boxed{3}', 0],
+        'longbench.jsonl': [qa, 'no', 1],
+        'infinitebench.jsonl': [qa, 'yes', 0],
+        'ruler.jsonl': [qa, 'no', 1],
+      } as const,
+      all = Object.entries(files),
+      rows = await readKvpress(
+        await writtenOf(
+          { ...sweep, policies: ['full'], tasks: Object.keys(files) },
+          {
+            tasks: Object.fromEntries(all.map(([name, [asked]]) => [name, [asked]])),
+            samples: all.map(([name, [asked, said]]) => cell(name, asked, { policy: 'full' }, said)),
+          },
+        ),
+        'out',
+      );
+    expect(Object.fromEntries(rows.map(({ task, accuracy }) => [task, accuracy]))).toEqual({
+      ...{ math500: 1, aime25: 0, kv_longbench: 1, kv_infinitebench: 0, kv_ruler: 1 },
+    });
+  });
+  it('say what bytes leave of a prompt under the policy', async () => {
+    const policies = ['knorm | topK', 'knorm | topK | levels(f16=1)'],
+      own = tasks['own.jsonl'],
+      out = await writtenOf(
+        { ...sweep, policies, tasks: ['own.jsonl'], budgets: ['1KiB'] },
+        {
+          tasks: { 'own.jsonl': own },
+          samples: policies.map((policy) => cell('own.jsonl', own[0], { policy, budget: '1KiB' }, 'no')),
+        },
+      ),
+      { config, tokenizer } = await loadModel(writeTinyModel(join(folder(), 'tiny'))),
+      n = tokenizer.encode(own[0].context + own[0].question).ids.length;
+    expect(
+      readdirSync(out)
+        .map((name) => /\d\.\d\d/.exec(name)?.[0])
+        .sort(),
+    ).toEqual(
+      policies
+        .map((text) => 1024 / policySizes(config, 'f32', compile(parsePolicy(text))).bytesPerSlot)
+        .map((slots) => (1 - slots / n).toFixed(2))
+        .sort(),
+    );
   });
   it('hold lists of strings as numpy prints them, whatever is in these', () => {
     fc.assert(

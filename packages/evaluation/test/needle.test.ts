@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { onlyAttention } from '@kv/checkpoints';
 import { SHAPE, writeTinyModel } from '@kv/model-testing';
 import { compile } from '@kv/core/engine';
+import { policySizes } from '@kv/engine';
 import { loadModel, Sequence } from '@kv/models';
 import { parsePolicy } from '@kv/policies';
 import { answerRules, heldOutBook, sentencesOf, wilson } from '@kv/tasks';
@@ -40,7 +41,7 @@ const settings: NeedleSettings = {
   distractors: 0,
   block: undefined,
 };
-const keeps = (evicts: boolean): RetentionBounds => ({ evicts, least: () => 0 });
+const keeps = (evicts: boolean): RetentionBounds => ({ evicts, least: () => 0, hooks: () => [], steps: [] });
 const arms = armsOf(settings, [keeps(false), keeps(true), keeps(true)], {
     ...SHAPE,
     mixers: onlyAttention(SHAPE.layers, { kvHeads: SHAPE.kvHeads, headDim: 8 }),
@@ -158,6 +159,19 @@ describe('an experiment', () => {
       rows: summarise(forms, all, [{ ...results[0], outcomes }]),
     });
     for (const arm of all) expect(html).toContain(`<th scope="row">${budgetLabel(arm)}</th>`);
+  });
+  it('counts the slots that bytes hold under the policy: more where it demotes some', async () => {
+    const coarse = 'snapkv(window=16,kernel=5) | topK | levels(f16=1)',
+      policies = ['full', coarse, 'snapkv(window=16,kernel=5)'],
+      compiled = policies.map((text) => compile(parsePolicy(text))),
+      // 16 slots of the window are forced: they fit where each takes less than in f32
+      sizes = policySizes(bench.model.config, 'f32', compiled[1]),
+      budgets = [`${16 * sizes.bytesPerSlot}B`] as const,
+      some = { ...settings, policies, budgets, modes: ['aware'] } as const,
+      all = armsOf(some, compiled, bench.model.config),
+      { outcomes } = await runJob({ ...bench, settings: some }, jobs[1]);
+    expect(all.map(({ forced }) => forced)).toEqual([undefined, undefined, 16]);
+    expect(outcomes.map(({ arm }) => arm)).toEqual([0, 1]);
   });
   it('draws again for every trial', () => {
     const [a, b] = [0, 1].map((trial) => results.find((result) => result.trial === trial && result.depth === 0.2)!);

@@ -160,7 +160,7 @@ async function evaluate(
           config,
           tokenizer: { encode },
         } = found.subject,
-        files = await kvpressFiles(model, { sweep, tasks, samples: samples[model], encode, config });
+        files = await kvpressFiles(model, { sweep, tasks, samples: samples[model], encode, config, names });
       writeFolders(files, resolve(cwd, kvpress), plain(kvpress));
     }
   await write(html, () =>

@@ -1,9 +1,9 @@
 import { slotsOf } from '@kv/core';
-import { compile, isShare } from '@kv/core/engine';
+import { compile, exactSlotsOf, isShare } from '@kv/core/engine';
 import type { Budget, Policy } from '@kv/core';
 import type { CompiledPolicy } from '@kv/core/engine';
 import { sum } from '@kv/engine-webgpu';
-import { slotSizes, windowOf } from '@kv/engine';
+import { policySizes, slotSizes, windowOf } from '@kv/engine';
 import type { ModelConfig } from '@kv/models';
 import { policy as policyOf, policyNames } from '@kv/policies';
 import { colors as pc } from '../colors.ts';
@@ -55,14 +55,15 @@ export async function deviceRows(config: ModelConfig, length: number, budget: Bu
     ...(SUMMED.has(name) ? [[`${name}(rows=kv)`, policyOf(name, { rows: 'kv' })] as const] : []),
   ]);
   const rows: DeviceRow[] = [],
-    slots = isShare(budget) ? length : slotsOf(budget, length, slotSizes(config, 'f32')),
     costs = await plannedCosts(config);
   for (const [name, made] of asked) {
-    const policy = compile(made);
-    if (!policy.evicts || policy.least(length, slots) > slots) continue;
+    const policy = compile(made),
+      slots = isShare(budget) ? length : Math.floor(exactSlotsOf(budget, length, policySizes(config, 'f32', policy)));
+    if (!policy.evicts || policy.least(length, Math.max(1, slots)) > slots) continue;
     const { device } = await predict(policy, config, length, budget, 'f32', costs);
     if (device) rows.push({ name, kind: kindOf(policy, length), device });
   }
+  if (rows.length === 0) slotsOf(budget, length, slotSizes(config, 'f32')); // says so where bytes hold no slot
   return rows;
 }
 

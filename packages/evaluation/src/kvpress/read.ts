@@ -12,7 +12,18 @@ import { withFileErrors } from '../jobs/whole-file.ts';
 import { mean } from '../numbers.ts';
 import { groupBy, intervalOf } from '../grouped.ts';
 import { stringsOf } from './python.ts';
-import { cleanAnswer, Config, CountedMetrics, FILES, percentOf, rulerGrader, RulerMetrics } from './shape.ts';
+import {
+  BOXED,
+  boxedScore,
+  cleanAnswer,
+  Config,
+  CountedMetrics,
+  FILES,
+  percentOf,
+  rulerGrader,
+  RulerMetrics,
+  WHOLE,
+} from './shape.ts';
 
 /** A result of another library, in the columns of our rows. */
 export interface OtherRow {
@@ -129,9 +140,6 @@ function budgetOf({ press_name, compression_ratio, threshold, head_compression_r
 }
 const kept = (removed: number): string => `${Number((100 * (1 - removed)).toFixed(4))}%`;
 
-/** Data sets with one metric by which single answers are not graded here, with its maximum. */
-const WHOLE: Readonly<Record<string, number>> = { longbench: 100, infinitebench: 1 };
-
 function wholeMetric({ dataset }: Settings, metrics: unknown, called: string): number | undefined {
   const most = Object.hasOwn(WHOLE, dataset) ? WHOLE[dataset] : undefined;
   if (most === undefined) return undefined;
@@ -150,11 +158,7 @@ function gradedOf({ dataset }: Settings, line: Readonly<Record<string, string>>,
     if (task === '') throw new KvError(place, 'expected a task, got none');
     return { ...asked, task, score: grade(cleanAnswer(said), { grader: rulerGrader(task), answers }).score };
   }
-  if (dataset === 'math500' || dataset === 'aime25') {
-    const parts = said.split('boxed{'), // graded as in kvpress: up to the first closing brace
-      inside = (dataset === 'math500' ? parts[1] : parts.at(-1))?.split('}')[0];
-    return { ...asked, task: '', score: Number(inside === answer) };
-  }
+  if (BOXED.has(dataset)) return { ...asked, task: '', score: boxedScore(dataset, said, answer) };
   const own = score === undefined || score.trim() === '' ? NaN : Number(score);
   if (!(own >= 0 && own <= 1))
     throw new KvError(

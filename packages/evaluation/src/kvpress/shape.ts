@@ -37,3 +37,16 @@ export const percentOf = (share: number): number => Math.round(100 * share * 100
 
 /** Returns kvpress' grader of a RULER task. */
 export const rulerGrader = (task: string): 'any' | 'all' => (task.split('_')[0] === 'qa' ? 'any' : 'all');
+
+/** kvpress' data sets whose answers are graded by what stands in a box. */
+export const BOXED: ReadonlySet<string> = new Set(['math500', 'aime25']);
+
+/** Grades an answer of such a data set as kvpress does: what stands up to the first closing brace, as text. */
+export function boxedScore(dataset: string, said: string, answer: string): number {
+  const parts = said.split('boxed{'),
+    inside = (dataset === 'math500' ? parts[1] : parts.at(-1))?.split('}')[0];
+  return Number(inside === answer);
+}
+
+/** kvpress' data sets that have one metric by which single answers are not graded here, with its maximum. */
+export const WHOLE: Readonly<Record<string, number>> = { longbench: 100, infinitebench: 1 };

@@ -1,19 +1,22 @@
 import { join } from 'node:path';
 import { grade } from '@kv/tasks';
 import type { Encode, Problem } from '@kv/tasks';
-import { exactSlotsOf } from '@kv/core/engine';
-import { slotSizes } from '@kv/engine';
+import { compile, exactSlotsOf } from '@kv/core/engine';
+import type { CompiledPolicy } from '@kv/core/engine';
+import { policySizes } from '@kv/engine';
 import { EXACT } from '../cells/types.ts';
 import type { CellResult, Tasks } from '../cells/types.ts';
 import type { Subject } from '../subject.ts';
 import { isRead } from '../cells/perplexity.ts';
 import { mean } from '../numbers.ts';
+import { policyOf } from '../policies.ts';
+import type { PolicyNaming } from '../policies.ts';
 import { groupBy } from '../grouped.ts';
 import { csv } from '../sweep/table.ts';
 import { nameOf } from '../sweep/sweep.ts';
 import type { Sweep } from '../sweep/sweep.ts';
 import { numpyStrings, pythonFloat } from './python.ts';
-import { cleanAnswer, FILES, percentOf, rulerGrader } from './shape.ts';
+import { BOXED, boxedScore, cleanAnswer, FILES, percentOf, rulerGrader, WHOLE } from './shape.ts';
 
 /** Policies that equal a press of kvpress' registry in every option. */
 const PRESSES: Readonly<Record<string, string>> = {
@@ -51,12 +54,14 @@ export async function kvpressFiles(
     samples,
     encode,
     config,
+    names,
   }: {
     readonly sweep: Sweep;
     readonly tasks: Tasks;
     readonly samples: readonly CellResult[];
     readonly encode: Encode;
     readonly config: Subject['config'];
+    readonly names?: PolicyNaming['names'];
   },
 ): Promise<readonly ResultFile[]> {
   const { stringify, Scalar } = await import('yaml'), // loaded only when such folders are written
@@ -68,7 +73,9 @@ export async function kvpressFiles(
       ),
     ),
     sets = new Map(sweep.tasks.map((task) => [nameOf(task), dataSetOf(task)])),
-    taken = new Map<string, number>();
+    taken = new Map<string, number>(),
+    compiled = new Map<string, CompiledPolicy>();
+  for (const text of sweep.policies) compiled.set(text, compile(await policyOf(text, names)));
   const float = (x: number): object => Object.assign(new Scalar(x), { minFractionDigits: 1 });
   // kvpress does not measure perplexity
   const written = samples.filter(({ task, problem }) => !isRead(problems.get(JSON.stringify([task, problem]))![0])),
@@ -77,12 +84,14 @@ export async function kvpressFiles(
       const [problem, length] = problems.get(JSON.stringify([task, id]))!, // samples are of these problems
         set = sets.get(task)!, // and of these tasks
         { answers } = problem,
-        // RULER's tasks are graded as kvpress does
+        // as kvpress grades its own data sets
         graded =
           set.dataset === 'ruler'
             ? grade(cleanAnswer(answer), { grader: rulerGrader(set.task), answers }).score
-            : score;
-      const removed = removedOf(cell, length, config);
+            : BOXED.has(set.dataset)
+              ? boxedScore(set.dataset, answer, answers[0])
+              : score;
+      const removed = removedOf(cell, length, config, compiled.get(policy)!); // samples are of these policies
       return { ...set, policy, budget, cache, seed, problem, answer, score: graded, removed };
     });
   const runs = groupBy(answered, ({ dataset, dir, policy, budget, cache, seed }) =>
@@ -123,7 +132,7 @@ export async function kvpressFiles(
     const lines = cells.map(({ problem, task, answer, score, removed }) => [
       aware ? '' : problem.question, // empty, as in kvpress
       '',
-      numpyStrings(problem.answers),
+      BOXED.has(dataset) ? problem.answers[0] : numpyStrings(problem.answers),
       task,
       sweep.maxNewTokens ?? problem.maxNewTokens,
       answer,
@@ -164,7 +173,9 @@ interface DataSet {
 }
 function dataSetOf(task: Sweep['tasks'][number]): DataSet {
   if (typeof task === 'string') {
-    const dataset = fileName(task.replace(/\.jsonl?$/, ''));
+    const name = fileName(task.replace(/\.jsonl?$/, '')),
+      // these have parts, each with metrics of its own, and a file is none of them
+      dataset = name === 'ruler' || Object.hasOwn(WHOLE, name) ? `kv_${name}` : name;
     return { dataset, task: dataset };
   }
   return { dataset: RULER.test(task.task) ? 'ruler' : task.task, dir: String(task.tokens), task: task.task };
@@ -172,9 +183,14 @@ function dataSetOf(task: Sweep['tasks'][number]): DataSet {
 
 const fileName = (text: string): string => text.replace(/[^\w.=-]+/g, '_').slice(0, 120);
 
-function removedOf({ budget, cache = EXACT }: CellResult, length: number, config: Subject['config']): number {
+function removedOf(
+  { budget, cache = EXACT }: CellResult,
+  length: number,
+  config: Subject['config'],
+  policy: CompiledPolicy,
+): number {
   if (budget === undefined) return 0;
-  const kept = exactSlotsOf(budget, length, slotSizes(config, cache)) / length;
+  const kept = exactSlotsOf(budget, length, policySizes(config, cache, policy)) / length;
   return Math.max(0, 1 - kept);
 }
 

@@ -1,7 +1,8 @@
 import { budgetOption, exactSlotsOf, formNames, isShare } from '@kv/core/engine';
 import { count, list, maybe, oneOf, required, share, text, whole } from '@kv/core';
 import type { Option, ResolvedOptions } from '@kv/core';
-import { slotSizes } from '@kv/engine';
+import type { CompiledPolicy } from '@kv/core/engine';
+import { policySizes } from '@kv/engine';
 import type { CacheForm } from '@kv/engine';
 import type { ModelConfig } from '@kv/models';
 import type { QuestionStyle, NeedleForm } from '@kv/tasks';
@@ -97,10 +98,7 @@ export interface NeedleArm {
 }
 
 /** The properties of a compiled policy that arms depend on. */
-export interface RetentionBounds {
-  readonly evicts: boolean;
-  least(slots: number, budget: number): number;
-}
+export type RetentionBounds = Pick<CompiledPolicy, 'evicts' | 'least' | 'hooks' | 'levels' | 'steps'>;
 
 /** Returns every arm of the settings, in the order in which results list them; `compiled` are its policies. */
 export const armsOf = (
@@ -112,11 +110,12 @@ export const armsOf = (
     policies.flatMap((_, policy) =>
       forms.flatMap((cache): readonly NeedleArm[] => {
         const { evicts, least } = compiled[policy],
+          sizes = policySizes(config, cache, compiled[policy]),
           arm = { policy, cache, mode };
         if (!evicts) return [arm];
         return budgets.map((budget) => {
           if (isShare(budget)) return { ...arm, budget };
-          const slots = Math.floor(exactSlotsOf(budget, 1, slotSizes(config, cache))),
+          const slots = Math.floor(exactSlotsOf(budget, 1, sizes)),
             forced = least(Infinity, Math.max(1, slots));
           return { ...arm, budget, ...(forced > slots && { forced }) };
         });
