@@ -22,7 +22,7 @@ export interface Commands {
    */
   make(shape: readonly number[], dtype?: DType, lengths?: Tensor): Tensor;
   upload(data: Float32Array | Uint32Array, shape: readonly number[], lengths?: Tensor): Tensor;
-  /** Writes host numbers into a tensor, from element `at` on. */
+  /** Writes host numbers into a tensor, from element `at` on. Does nothing once the device was destroyed. */
   write(x: Tensor, data: Float32Array | Uint32Array, at: number): void;
   /**
    * Releases a tensor of this scope before the scope ends; commands already recorded with it still run. Does nothing once
@@ -113,7 +113,7 @@ export function deviceCommands(
         return tensor;
       },
       write(x, data, at) {
-        if (data.length > 0) recorder.write(own(x).memory, data, 4 * at);
+        if (data.length > 0 && !pool.ended) recorder.write(own(x).memory, data, 4 * at);
       },
       free(x) {
         if (pool.ended) return;

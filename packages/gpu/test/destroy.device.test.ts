@@ -25,12 +25,12 @@ describe.skipIf(!first)('a backend that was destroyed', () => {
       x = commands.upload(Float32Array.of(1, 2), [2]),
       add = ops.add(x, 1);
     gpu.destroy();
+    commands.write(x, Float32Array.of(1), 0);
     commands.free(x);
     scope.end();
     for (const use of [
       () => commands.make([2]),
       () => commands.upload(Float32Array.of(1), [1]),
-      () => commands.write(x, Float32Array.of(1), 0),
       () => ops.add(x, 1),
       () => gpu.ops.from({ data: [1], shape: [1] }),
       () => gpu.open().commands.make([1]),

@@ -1,9 +1,11 @@
+import { KvError } from '@kv/core';
 import type { Tensor } from '@kv/core';
 import { range } from '@kv/core/shared';
 import {
   inForm,
   levelOf,
   levelsOf,
+  MOST_RECORD_BYTES,
   movedForm,
   plainRows,
   recordBytes,
@@ -26,7 +28,7 @@ import {
   type DeviceSlots,
 } from '../operations.ts';
 import { NO_SLOT } from '../kernels/records.wgsl.ts';
-import { deviceForms, type DeviceForm } from '../wgsl/stored-rows.ts';
+import { deviceForms, rowWords, type DeviceForm } from '../wgsl/stored-rows.ts';
 import {
   layRecords,
   makeRecords,
@@ -38,7 +40,7 @@ import {
 } from './device-storage.ts';
 import { fromWords, toWords } from './row-words.ts';
 import { SlotTable } from './slot-table.ts';
-import { forRows, type DecidedSlots, type DeviceScope, type SlotSelection } from './device-scope.ts';
+import { forRows, roomFor, type DecidedSlots, type DeviceScope, type SlotSelection } from './device-scope.ts';
 import { rotateRows, type Rotations } from './rotate-rows.ts';
 
 /**
@@ -104,6 +106,21 @@ export class DeviceCache implements DeviceSlots {
   get #slotBytes(): number {
     return slotBytes(this.#newest, this.headDim, this.#rotated !== undefined) + (this.#levels ? 4 : 0);
   }
+  /** The most slots in each head that the device binds, after those that it holds. */
+  get #most(): number {
+    const { mostBytes } = this.#device.scope.commands,
+      { headDim: d, heads } = this;
+    if (!this.#levels) {
+      const { keys, values } = storedForms[this.#newest];
+      return Math.floor(mostBytes / (4 * heads * Math.max(rowWords(keys, d), rowWords(values, d))));
+    }
+    const own = recordBytes(levelOf(this.#own), d),
+      more = this.#levels
+        .rows()
+        .flat()
+        .reduce((sum, level) => sum + recordBytes(level, d) - own, 0);
+    return Math.floor((Math.min(mostBytes, MOST_RECORD_BYTES) - more) / (heads * (own + 4)));
+  }
   get #liveBytes(): number {
     const slots = this.counts.reduce((a, b) => a + b, 0);
     if (!this.#levels) return this.#slotBytes * slots;
@@ -146,10 +163,22 @@ export class DeviceCache implements DeviceSlots {
       : this.counts.map((n) => new Uint8Array(n).fill(own));
   }
 
-  /** Makes room for m more slots; storage that is too small grows by at least a quarter. */
+  /** Checks that the device binds storage with room for m more slots. @throws KvError if it does not */
+  expectRoom(m: number): void {
+    const need = this.length + m;
+    if (need <= this.capacity) return;
+    const most = this.#most;
+    if (need > most)
+      throw new KvError(
+        'cache',
+        `must fit the storage of a layer, ${most} slots in each head on this adapter, got ${need}: give a policy a smaller budget, feed smaller blocks, or store slots in fewer bits ('cache')`,
+      );
+  }
+
+  /** Makes room for m more slots; storage that is too small grows by at least a quarter, as far as the device binds it. */
   grow(m: number): void {
     const need = this.length + m;
-    if (need > this.capacity) this.#resize(Math.max(need, Math.floor(this.capacity * 1.25)));
+    if (need > this.capacity) this.#resize(roomFor(need, this.capacity, this.#most));
   }
 
   /**
@@ -330,9 +359,11 @@ export class DeviceCache implements DeviceSlots {
     return copy;
   }
 
-  /** Removes its bytes from the ledger; the memory is freed with the scope. */
   destroy(): void {
-    this.#count(this.counts.map(() => 0));
+    const { scope, ledger } = this.#device;
+    ledger.release('cache', this.#liveBytes);
+    ledger.free('cache', this.#bytesOf(this.#storage));
+    for (const tensor of [...this.#storage.tensors, this.lengths, this.#next]) scope.commands.free(tensor);
   }
 
   /** Sets the slots' own rotations. */
@@ -413,6 +444,11 @@ export class DeviceCache implements DeviceSlots {
     else ledger.release('cache', -more);
   }
 
+  /** Returns the bytes of storage, with those of the slots' own rotations. */
+  #bytesOf(storage: DeviceStorage): number {
+    return storageBytes(storage) + (this.#rotated ? 4 * this.heads * storage.capacity : 0);
+  }
+
   #copy(to: Pick<DeviceStorage, 'keys' | 'values' | 'positions'>, slots: number): void {
     const { commands } = this.#device.scope;
     for (const name of ['keys', 'values', 'positions'] as const) encodeSlots(commands, this[name], to[name], slots);
@@ -440,12 +476,11 @@ export class DeviceCache implements DeviceSlots {
         scope: { commands },
         ledger,
       } = this.#device,
-      old = this.#storage,
-      bytes = (of: DeviceStorage): number => storageBytes(of) + (this.#rotated ? 4 * this.heads * of.capacity : 0);
-    ledger.allocate('cache', bytes(next));
+      old = this.#storage;
+    ledger.allocate('cache', this.#bytesOf(next));
     fill?.(next);
     for (const tensor of old.tensors) commands.free(tensor);
-    ledger.free('cache', bytes(old));
+    ledger.free('cache', this.#bytesOf(old));
     this.#storage = next;
   }
 }

@@ -137,7 +137,8 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
     this.inputs.begin(signals, this.layers, this.context.progress.length === 0);
   }
 
-  prepare({ policy }: ActivePolicy): Promise<void> {
+  prepare({ policy }: ActivePolicy, more: number): Promise<void> {
+    for (const { cache } of this.layers) cache.expectRoom(more);
     return this.inputs.prepare(policy, this.layers, this.context);
   }
 
@@ -205,7 +206,8 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
         ...options,
         eventFollows: true,
         afterLayer: async (l) => {
-          if (bounded)
+          if (bounded) {
+            if (policy.hooks('compact').length > 0) this.context.progress.noteAltered(0);
             await this.#timed(() =>
               this.#gpu.scope(async (own) => {
                 const [given] = await runDeviceProviders(this, { policy, layers: [l] }, own.commands);
@@ -217,7 +219,7 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
                 );
               }),
             );
-          else read.set(l, await evict.run([l]));
+          } else read.set(l, await evict.run([l]));
           if (evict.freeObservations) this.layers[l].stopObserving();
         },
       });

@@ -10,6 +10,13 @@ export interface DeviceScope {
 }
 
 /**
+ * Returns the capacity of storage that holds `need` slots and grows: by at least a quarter, up to `most` that the device
+ * binds.
+ */
+export const roomFor = (need: number, capacity: number, most: number): number =>
+  Math.max(need, Math.min(most, Math.floor(1.25 * capacity)));
+
+/**
  * What an event keeps of one layer, on the device: ascending slots, u32 `[1 or G, n]`, of which `counts [1 or G]` are
  * valid.
  */

@@ -378,13 +378,27 @@ function output(from: Parameters<typeof outputOf>[0], parts: readonly TokenChunk
     scope.end();
     return noOutput;
   }
-  const { hidden } = model.config,
-    x = scope.commands.make([1, count, hidden]);
-  for (let left = count, i = parts.length - 1; left > 0; i--) {
-    const { x: from, m } = parts[i],
-      some = Math.min(left, m);
-    encodeSlots(scope.commands, { ...from, shape: [1, m, hidden] }, x, some, m - some, left - some);
-    left -= some;
+  const { commands } = scope,
+    { hidden, vocab } = model.config,
+    first = parts.reduce((sum, { m }) => sum + m, -count),
+    most = Math.max(1, Math.floor(commands.mostBytes / (4 * Math.max(hidden, vocab)))), // rows that the device binds
+    wanted: Pick<TokenChunk, 'x' | 'm'>[] = [];
+  for (let done = 0; done < count; done += most) {
+    const m = Math.min(most, count - done);
+    wanted.push({ x: rowsFrom(commands, parts, first + done, m, hidden), m });
   }
-  return outputOf(from, x, count, progress.length);
+  return outputOf(from, wanted, progress.length);
+}
+
+/** Records a copy of m hidden states from row `first` on of a block, `[1, m, D]`. */
+function rowsFrom(commands: Commands, parts: readonly TokenChunk[], first: number, m: number, hidden: number): Tensor {
+  const out = commands.make([1, m, hidden]);
+  let start = 0;
+  for (const { x, m: rows } of parts) {
+    const [from, to] = [Math.max(first, start), Math.min(first + m, start + rows)];
+    if (from < to)
+      encodeSlots(commands, { ...x, shape: [1, rows, hidden] }, out, to - from, from - start, from - first);
+    start += rows;
+  }
+  return out;
 }

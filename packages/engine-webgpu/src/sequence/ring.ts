@@ -4,7 +4,7 @@ import { countBelow } from '@kv/core/shared';
 import type { HeadLayout, LayerSnapshot, SlotReader } from '@kv/engine';
 import type { AttentionResult } from '../attention.ts';
 import { encodeSlots } from '../operations.ts';
-import type { DeviceScope } from './device-scope.ts';
+import { roomFor, type DeviceScope } from './device-scope.ts';
 import { joinHeads } from './joined-heads.ts';
 import { rotateRows, type Rotations } from './rotate-rows.ts';
 
@@ -220,8 +220,10 @@ export class DeviceRing {
     const before = this.#positions.length,
       need = Math.min(this.window, count);
     if (need <= before) return;
-    const room = Math.min(this.window, Math.max(need, Math.floor(1.25 * before))),
-      { scope, ledger } = this.#device,
+    const { scope, ledger } = this.#device,
+      rows = Math.max(...this.#readers.map((own) => own.rows.length)),
+      most = Math.floor(scope.commands.mostBytes / (4 * rows * this.#dim)),
+      room = Math.min(this.window, roomFor(need, before, most)),
       larger = (x: Tensor): Tensor => {
         const [rows, , ...channels] = x.shape,
           next = scope.commands.make([rows, room, ...channels]);

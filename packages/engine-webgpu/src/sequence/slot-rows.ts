@@ -1,7 +1,7 @@
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
 import { encodeCompact, encodeRest, encodeSlots } from '../operations.ts';
-import { forRows, type DeviceScope, type SlotSelection } from './device-scope.ts';
+import { forRows, roomFor, type DeviceScope, type SlotSelection } from './device-scope.ts';
 
 /**
  * f32 `[rows, stride]` on the device, one entry per slot of a layer's cache and compacted with it; `init` where nothing
@@ -34,7 +34,10 @@ export class DeviceSlotRows {
 
   /** Grows to `length` slots, the new ones at `init`. */
   grow(length: number): void {
-    if (length > this.#stride) this.#resize(Math.max(length, Math.floor(this.#stride * 1.25)));
+    if (length > this.#stride) {
+      const most = Math.floor(this.#device.scope.commands.mostBytes / (4 * this.rows));
+      this.#resize(roomFor(length, this.#stride, most));
+    }
     this.#count(length, this.#used + this.rows * (length - this.#length));
   }
 
@@ -120,9 +123,10 @@ export class DeviceSlotRows {
   }
 
   destroy(): void {
+    const { scope, ledger } = this.#device;
     this.#count(0);
-    this.#resize(0);
-    this.#device.scope.commands.free(this.#tensor);
+    ledger.free(this.#name, 4 * this.rows * this.#stride);
+    scope.commands.free(this.#tensor);
   }
 
   #resize(stride: number): void {

@@ -83,7 +83,7 @@ export function speculativeSteps(caches: DeviceState): SpeculativeSteps {
           part.x = x;
           rows.qkv[index]++;
         }
-        return outputOf({ caches, scope, checks }, part.x, 1, position + 1);
+        return outputOf({ caches, scope, checks }, [part], position + 1);
       } catch (error) {
         scope.end();
         throw error;

@@ -49,8 +49,11 @@ export interface SequenceCaches {
   observe(signals: readonly AnySignal[]): void;
   /** Stops recording, and frees what only events read. */
   stopObserving(): void;
-  /** Reads what recording needs before the next tokens pass. @throws KvError for a file that is missing or unfit */
-  prepare(active: ActivePolicy): Promise<void>;
+  /**
+   * Reads what recording needs before the next `more` tokens pass.
+   * @throws KvError for a file that is missing or unfit, and for tokens that the storage cannot hold
+   */
+  prepare(active: ActivePolicy, more: number): Promise<void>;
   /** Returns a reader of one layer's current signals. */
   reader(layer: number): (signal: AnySignal) => unknown;
   /** Feeds tokens, which fit, through every layer; with `evict`, an event follows each layer. */

@@ -83,7 +83,7 @@ export class Memory {
     expectRoom(caches, ids.length, where);
     if (attends) expectRoomUnmoved(caches, ids.length, where, attends.label);
     signal?.throwIfAborted();
-    await caches.prepare(active);
+    await caches.prepare(active, ids.length);
     const { length } = progress;
     const block = guard.change('a block', async () => {
       if (phase === 'decode') slots.freeBeforeToken();
