@@ -1,6 +1,7 @@
 import { policy } from '@kv/policies';
-import { LlamaChatSession, TemplateChatWrapper } from 'node-llama-cpp';
-import type { ChatHistoryItem, LlamaModel } from 'node-llama-cpp';
+import fc from 'fast-check';
+import { ChatMLChatWrapper, JinjaTemplateChatWrapper, LlamaChatSession, TemplateChatWrapper } from 'node-llama-cpp';
+import type { ChatHistoryItem, ChatModelFunctionCall, ChatModelSegment, ChatWrapper, LlamaModel } from 'node-llama-cpp';
 import { beforeAll, expect, test } from 'vitest';
 import { retainHistory } from '../src/index.ts';
 import { embeddedLlama, sequenceOf } from './llama.ts';
@@ -41,11 +42,11 @@ test('a history loses whole sentences, and fits', async () => {
   }
   expect(await retainHistory({ policy: keeping })({ ...shift, maxTokensCount: all })).toEqual({ chatHistory });
   await expect(retainHistory({ policy: keeping })({ ...shift, maxTokensCount: 10 })).rejects.toThrow(
-    `expected a system message and a last question of at most 10 tokens, got ${least}`,
+    `expected system messages, a last question and the text after it of at most 10 tokens, got ${least}: take a larger context`,
   );
 });
 
-test('a message that never had a text is no message that lost one', async () => {
+test('a message that never had a text is no message that lost one, but goes with its question', async () => {
   const filler = 'The sky is blue today. Clouds pass by now. '.repeat(4),
     chatHistory: ChatHistoryItem[] = [
       { type: 'user', text: '' },
@@ -59,13 +60,84 @@ test('a message that never had a text is no message that lost one', async () => 
       ...{ chatHistory, tokenizer: model.tokenizer, chatWrapper, lastShiftMetadata: null },
       maxTokensCount: 8,
     });
-  expect(less).toEqual([
-    chatHistory[0],
-    { type: 'model', response: [''] },
-    chatHistory[3],
-    chatHistory[4],
-    chatHistory[5],
-  ]);
+  expect(less).toEqual([chatHistory[0], { type: 'model', response: [''] }, chatHistory[4], chatHistory[5]]);
+});
+
+/** A template as that of Mistral and Gemma. */
+const alternating = new JinjaTemplateChatWrapper({
+  template:
+    "{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('Conversation roles must alternate') }}{% endif %}[{{ m.role }}]{{ m.content }}{% endfor %}",
+});
+/** Shortens a history to a room, which is a share of what can go, and returns what is left with its tokens. */
+async function shortenedTo(share: number, chatHistory: ChatHistoryItem[], wrapper: ChatWrapper, least: number) {
+  const count = (history: ChatHistoryItem[]): number =>
+      wrapper.generateContextState({ chatHistory: history }).contextText.tokenize(model.tokenizer).length,
+    room = Math.floor(least + share * (count(chatHistory) - least)),
+    { chatHistory: less } = await retainHistory({ policy: keeping })({
+      ...{ chatHistory, tokenizer: model.tokenizer, chatWrapper: wrapper, lastShiftMetadata: null },
+      maxTokensCount: room,
+    });
+  expect(count(less)).toBeLessThanOrEqual(room);
+  return less;
+}
+
+test('no answer is left without its question, as templates of alternating roles demand', async () => {
+  const text = fc.array(fc.constantFrom('The sky is blue today. ', 'The code is: QX79. ', 'No one came. '), {
+    maxLength: 3,
+  });
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.tuple(text, text), { minLength: 1, maxLength: 5 }),
+      fc.double({ min: 0.05, max: 0.95, noNaN: true }),
+      async (exchanges, share) => {
+        const chatHistory = exchanges.flatMap(([asked, said], i): ChatHistoryItem[] => [
+            { type: 'user', text: `${i}${asked.join('')}` },
+            { type: 'model', response: said.length === 0 ? [''] : said },
+          ]),
+          rest: ChatHistoryItem[] = [
+            { type: 'user', text: 'What is it?' },
+            { type: 'model', response: [] },
+          ],
+          least = alternating.generateContextState({ chatHistory: rest }).contextText.tokenize(model.tokenizer).length,
+          less = await shortenedTo(share, [...chatHistory, ...rest], alternating, least);
+        for (const [i, { type }] of less.entries()) if (type === 'model') expect(less[i - 1]?.type).toBe('user');
+        expect(less.slice(-2)).toEqual(rest);
+      },
+    ),
+    { numRuns: 40 },
+  );
+});
+
+test('calls with their results and thoughts go too, whole, and those of the current answer last', async () => {
+  const long = 'The river was wide. '.repeat(20),
+    call = (name: string): ChatModelFunctionCall => ({ type: 'functionCall', name, params: {}, result: long }),
+    thought = (ended: boolean): ChatModelSegment => ({ type: 'segment', segmentType: 'thought', text: long, ended }),
+    wrapper = new ChatMLChatWrapper(),
+    chatHistory: ChatHistoryItem[] = [
+      { type: 'system', text: 'Be brief.' },
+      { type: 'user', text: 'Look it up.' },
+      { type: 'model', response: [thought(false), call('old'), thought(true), 'It is wide.'] },
+      { type: 'user', text: 'And now?' },
+      { type: 'model', response: [call('first'), call('second'), 'It'] },
+    ],
+    least = wrapper
+      .generateContextState({
+        chatHistory: [chatHistory[0], chatHistory[3], { type: 'model', response: ['It'] }],
+      })
+      .contextText.tokenize(model.tokenizer).length;
+  const left = new Set<string>();
+  for (let share = 0; share < 1; share += 0.1) {
+    const less = await shortenedTo(share, chatHistory, wrapper, least),
+      parts = less.flatMap((item) => (item.type === 'model' ? item.response : []));
+    for (const part of parts)
+      left.add(typeof part === 'string' ? part : part.type === 'segment' ? 'thought' : part.name);
+    expect(parts.filter((part) => typeof part === 'object' && part.type === 'segment').length % 2).toBe(0);
+    expect(parts.at(-1)).toBe('It');
+    if (!parts.some((part) => typeof part === 'object' && 'name' in part && part.name === 'second'))
+      expect(parts).toEqual(['It']); // what came before the last question went before
+    if (share === 0) expect(less).toHaveLength(3);
+  }
+  expect([...left].sort()).toEqual(['It', 'It is wide.', 'first', 'old', 'second', 'thought']);
 });
 
 test('a chat session of many contexts answers what was said at its beginning, where its own strategy does not', async () => {
@@ -98,7 +170,20 @@ test('what it cannot do is one sentence, before the first token', () => {
   expect(() => retainHistory({ policy: policy('knorm') })).toThrow(
     "retainHistory: 'knorm ∘ topK' reads the signal keys, which llama.cpp keeps to itself",
   );
-  expect(() => retainHistory({ policy: 'taFast' as never })).toThrow(
-    `got the text 'taFast': policy("taFast") of @kv/policies makes a policy of it`,
+  expect(() => retainHistory({ policy: keeping, budget: 10 } as never)).toThrow(/^retainHistory: .*budget/);
+  expect(() => retainHistory(undefined as never)).toThrow(/^retainHistory: /);
+});
+
+test('a policy may be text, whose faults are told when room is needed', async () => {
+  const chatHistory: ChatHistoryItem[] = [
+      { type: 'user', text: 'The sky is blue today. Clouds pass by now. '.repeat(4) },
+      { type: 'model', response: ['I see.'] },
+      { type: 'user', text: 'What is it?' },
+      { type: 'model', response: [] },
+    ],
+    shift = { chatHistory, tokenizer: model.tokenizer, chatWrapper, lastShiftMetadata: null, maxTokensCount: 40 };
+  expect(await retainHistory({ policy: 'taFast(reach=12,slots=16)' })(shift)).toEqual(
+    await retainHistory({ policy: keeping })(shift),
   );
+  await expect(retainHistory({ policy: 'knorm' })(shift)).rejects.toThrow('reads the signal keys');
 });
