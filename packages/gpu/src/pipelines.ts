@@ -1,4 +1,5 @@
 import { KvError } from '@kv/core';
+import type { OwnCommands } from './error-scopes.ts';
 import type { Shader } from './shader.ts';
 
 export interface ComputePipeline {
@@ -16,7 +17,7 @@ export interface Pipelines {
 
 const COMPUTE = 0x4; // GPUShaderStage.COMPUTE, a global in browsers only
 
-export function pipelineCache(device: GPUDevice, uniformBytes: number): Pipelines {
+export function pipelineCache(device: GPUDevice, uniformBytes: number, watch: OwnCommands): Pipelines {
   const uniform = device.createBindGroupLayout({
     entries: [
       {
@@ -52,7 +53,7 @@ export function pipelineCache(device: GPUDevice, uniformBytes: number): Pipeline
     uniform,
     get(key, make) {
       let found = cache.get(key);
-      if (!found) cache.set(key, (found = build(make())));
+      if (!found) cache.set(key, (found = watch(() => build(make()))));
       return found;
     },
     async compiled() {

@@ -1,6 +1,7 @@
 import { grid } from './grid.ts';
 import type { PooledBuffer, BufferPool } from './buffer-pool.ts';
 import type { ComputePipeline, Pipelines } from './pipelines.ts';
+import type { OwnCommands } from './error-scopes.ts';
 import { createTimer, type TimingMode, type Timer } from './timer.ts';
 
 /** Counts of commands so far. */
@@ -52,6 +53,7 @@ export function recorder(
   device: GPUDevice,
   pool: () => BufferPool,
   pipelines: Pipelines,
+  watch: OwnCommands,
   timed?: TimingMode,
 ): CommandRecorder {
   const counters = { dispatches: 0, submits: 0, readbacks: 0, bytes: 0 };
@@ -130,12 +132,13 @@ export function recorder(
     },
     submit() {
       if (!encoder) return;
+      const done = encoder;
       endPass();
       const submitted = timer?.end(encoder);
       for (const [i, { memory, values }] of pages.entries())
         if (used > i * PAGE)
           device.queue.writeBuffer(memory.buffer, 0, values, 0, (Math.min(PAGE, used - i * PAGE) * UNIFORM_BYTES) / 4);
-      device.queue.submit([encoder.finish()]);
+      watch(() => device.queue.submit([done.finish()]));
       submitted?.();
       encoder = undefined;
       used = 0;
