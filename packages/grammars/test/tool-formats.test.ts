@@ -164,6 +164,9 @@ describe.each(inTurn(Object.keys(TOOL_TEMPLATES), 3))('%s', (name) => {
   });
 });
 
+/** Models and grammars of formats, where calls are optional. */
+const made = new Map<string, ReturnType<typeof optionalCalls>>();
+
 describe('Harmony, where calls are optional', () => {
   const START = '<|end|><|start|>assistant',
     CALL = ' to=functions.stop <|constrain|>json<|message|>',
@@ -189,25 +192,54 @@ describe('Harmony, where calls are optional', () => {
       `<|channel|>commentary to=assistant${THOUGHT}<|channel|>final<|message|>Yes.`,
       true,
     ],
-  ])('%s', async (_, text, may) => {
-    const { chatTemplate, close } = await openCheckpoint(embeddedFolder(), {
-        chatTemplate: TOOL_TEMPLATES.harmony!.source,
-      }),
-      { marks, ends, structure } = toolFormatOf(chatTemplate()!)!,
-      model = withMarks([...new Set([...marks, ...ends])]),
-      grammar = await grammarsOf(model).compile({
-        ...{ kind: 'structure', marks, ends },
-        structure: structure(TOOLS, 'auto', true),
-      });
-    await close();
-    const matcher = grammar.begin(),
-      allows = (id: number): boolean => ((matcher.allowed()[id >> 5] as number) & (1 << (id & 31))) !== 0,
-      fits = model.tokenizer.encode(text, { special: false }).ids.every((id) => {
-        if (allows(id)) matcher.accept(id);
-        else return false;
-        return true;
-      });
-    expect(fits && allows(model.config.eosIds[0] as number)).toBe(may);
-    matcher.destroy();
-  });
+  ])('%s', async (_, text, may) => expect(await mayBe('harmony', text)).toBe(may));
 });
+
+test.each([
+  ['{"name": "stop", "parameters": {"now": true}}', true],
+  ['{ "name": "stop", "parameters": {}}', true],
+  ['\n\n{"type": "function", "name": "stop", "parameters": {"now": null}}', true],
+  ['<|python_tag|>{ "type": "function", "name": "stop", "parameters": {}}', true],
+  ['{"type": "function", "name": "stop", "parameters": {"now": 1}}', false],
+  ['{ "name": "stop", "parameters": {"now": 1}}', false],
+  ['\n\n\n {"name": "stop", "parameters": {"now": 1}}', false],
+  ['\u00a0{"name": "stop", "parameters": {"now": 1}}', true],
+  ['{\n"type" : "function", "name": "x", "parameters": {}}', false],
+  [' <|python_tag|>stop()', false],
+  ['{"type": "object", "now": 1}', true],
+  ['\n { "now": 1, "name": "stop"}', true],
+  ['Well: {"name": 1}', true],
+  ['', true],
+])('an answer of Llama 3 where calls are optional: %j', async (text, may) =>
+  expect(await mayBe('llama3', text)).toBe(may),
+);
+
+/** Returns whether an answer may be this text where calls are optional. */
+async function mayBe(name: string, text: string): Promise<boolean> {
+  if (!made.has(name)) made.set(name, optionalCalls(name));
+  const { model, grammar } = await (made.get(name) as ReturnType<typeof optionalCalls>),
+    matcher = grammar.begin(),
+    allows = (id: number): boolean => ((matcher.allowed()[id >> 5] as number) & (1 << (id & 31))) !== 0,
+    fits = model.tokenizer.encode(text, { special: false }).ids.every((id) => {
+      const allowed = allows(id);
+      if (allowed) matcher.accept(id);
+      return allowed;
+    }),
+    ended = fits && allows(model.config.eosIds[0] as number);
+  matcher.destroy();
+  return ended;
+}
+
+async function optionalCalls(name: string) {
+  const { chatTemplate, close } = await openCheckpoint(embeddedFolder(), {
+      chatTemplate: TOOL_TEMPLATES[name]!.source,
+    }),
+    { marks, ends, structure } = toolFormatOf(chatTemplate()!)!,
+    model = withMarks([...new Set([...marks, ...ends])]);
+  await close();
+  const grammar = await grammarsOf(model).compile({
+    ...{ kind: 'structure', marks, ends },
+    structure: structure(TOOLS, 'auto', true),
+  });
+  return { model, grammar };
+}

@@ -73,7 +73,7 @@ export function* readAnswer(input: Incoming, out: AnswerParts, forms: AnswerForm
     if (mark === reasoning?.open && out.silent) {
       out.edge();
       thinking = true;
-    } else if (triggers.includes(mark) && (out.untouched || syntax?.first !== true)) {
+    } else if (triggers.includes(mark) && (out.silent || syntax?.first === undefined)) {
       if (!(yield* syntax!.read(input, report, offered))) giveBack(input, out, marks);
     } else if (!closers.includes(mark) || !out.closing) out.say('text', mark);
     input.taken = '';
@@ -104,10 +104,8 @@ export class AnswerParts {
   /** Whether nothing but white space has come since an edge. */
   #fresh = false;
   #calls = 0;
-  /** Whether nothing but white space and reasoning has come. */
+  /** Whether nothing but reasoning and white space of ASCII has come. */
   silent = true;
-  /** Whether nothing but reasoning has come. */
-  untouched = true;
 
   /** Whether nothing but white space has come since a call. */
   get closing(): boolean {
@@ -115,6 +113,7 @@ export class AnswerParts {
   }
 
   say(what: 'text' | 'reasoning', all: string): void {
+    if (what === 'text') this.silent &&= /^[\t-\r ]*$/.test(all);
     const text = this.#fresh ? all.trimStart() : all,
       inner = text.trimEnd();
     if (text === '') return;
@@ -125,7 +124,6 @@ export class AnswerParts {
     }
     this.#space += text.slice(inner.length);
     this.#what = what;
-    if (what === 'text') [this.untouched, this.silent] = [false, this.silent && inner === ''];
   }
 
   /** Leaves out white space before and after this point. */
@@ -133,10 +131,10 @@ export class AnswerParts {
     [this.#space, this.#fresh] = ['', true];
   }
 
-  call({ name, arguments: text }: ReadCall): void {
+  call({ name, arguments: text, id }: ReadCall): void {
     const call = this.#calls++;
-    this.#parts.push({ what: 'call', call, name }, { what: 'arguments', call, text });
-    [this.untouched, this.silent] = [false, false];
+    this.#parts.push({ what: 'call', call, name, ...(id !== undefined && { id }) }, { what: 'arguments', call, text });
+    this.silent = false;
     this.edge();
   }
 

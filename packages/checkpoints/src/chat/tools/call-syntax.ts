@@ -7,6 +7,8 @@ import type { ToolFunction } from './tool-format.ts';
 export interface ReadCall {
   readonly name: string;
   readonly arguments: string;
+  /** Nine letters and digits, where the format has ids and the answer one of these. */
+  readonly id?: string | undefined;
 }
 
 /** A call of an earlier answer. */
@@ -20,8 +22,11 @@ export interface CallSyntax {
   readonly name: string;
   /** Texts that begin calls, none of which begins another. */
   readonly triggers: readonly string[];
-  /** Whether calls begin an answer, and are text elsewhere; then the first trigger is the beginning of a tag. */
-  readonly first?: boolean;
+  /**
+   * How calls begin where they begin an answer alone, and are text elsewhere: the tag first, then what may announce it. A
+   * space is any white space or none.
+   */
+  readonly first?: readonly string[];
   /** Texts that may follow a call and are left out. */
   readonly closers: readonly string[];
   /** Special tokens among these texts, and those that end an answer. */

@@ -112,17 +112,17 @@ function callsOf(
   required: boolean,
   parallel: boolean,
 ): AnswerStructure {
-  const one = syntax.tag(tools, parallel, required || syntax.first === true),
-    { triggers, begins, separator } = syntax,
+  const one = syntax.tag(tools, parallel, required || syntax.first !== undefined),
+    { triggers, begins, separator, first } = syntax,
     once = !parallel || syntax.single === true;
-  if (syntax.first === true) {
+  if (first !== undefined) {
     // the call itself, or what announces it
-    const [, ...before] = triggers,
+    const before = triggers.slice(1),
       call: AnswerStructure = {
         type: 'sequence',
         elements: [...before.map((value) => optional({ type: 'const_string', value })), one],
       };
-    const text: AnswerStructure = { type: 'grammar', grammar: textNotBeginningWith(triggers) };
+    const text: AnswerStructure = { type: 'grammar', grammar: textNotBeginningWith(first) };
     return required ? call : { type: 'or', elements: [call, text] };
   }
   const calls = { type: 'triggered_tags', triggers: begins === undefined ? triggers : [begins], tags: [one] } as const;
@@ -142,14 +142,18 @@ function afterReasoning(body: AnswerStructure, { open, close }: ReasoningMarks, 
   return { type: 'sequence', elements: [opened ? thought : optional(thought), body] };
 }
 
-/** A grammar of text that begins with none of the texts. */
+/** White space of ASCII, that which a reader finds calls after. */
+const SPACE = String.raw`\x09-\x0d\x20`;
+
+/** A grammar of text that begins with none of the texts, in which a space is any white space or none. */
 function textNotBeginningWith(texts: readonly string[]): string {
   const rules: string[] = [];
   const at = (begun: string): string => {
-    const next = [...new Set(texts.filter((text) => text.startsWith(begun)).map((text) => text.charAt(begun.length)))],
-      others = next.map((char) => (/[\^\]\\-]/.test(char) ? `\\${char}` : char)).join(''),
+    const next = [...new Set(texts.filter((text) => text.startsWith(begun)).map((text) => text.charAt(begun.length)))];
+    if (next.includes(' ')) return `[${SPACE}]* ${at(`${begun} `)}`;
+    const others = next.map((char) => (/[\^\]\\-]/.test(char) ? `\\${char}` : char)).join(''),
       inner = next.filter((char) => !texts.includes(begun + char)).map((char) => `${quoted(char)} ${at(begun + char)}`);
-    return `r${rules.push(['""', `[^${others}] rest`, ...inner].join(' | ')) - 1}`;
+    return `r${rules.push(['""', `[^${others}${begun.endsWith(' ') ? SPACE : ''}] rest`, ...inner].join(' | ')) - 1}`;
   };
   const root = at('');
   return [`root ::= ${root}`, 'rest ::= [^\\0]*', ...rules.map((rule, i) => `r${i} ::= ${rule}`)].join('\n');

@@ -51,7 +51,7 @@ export interface AnswerReader {
 export type AnswerPart =
   /** Text for the user, or the model's reasoning. */
   | { readonly what: 'text' | 'reasoning'; readonly text: string }
-  /** A call begins: its number in the answer, from 0, and the function's name. */
-  | { readonly what: 'call'; readonly call: number; readonly name: string }
+  /** A call begins: its number in the answer, from 0, the function's name, and the id that the model gave it, if it did. */
+  | { readonly what: 'call'; readonly call: number; readonly name: string; readonly id?: string }
   /** More of the arguments of a call: together they are JSON text of an object. */
   | { readonly what: 'arguments'; readonly call: number; readonly text: string };

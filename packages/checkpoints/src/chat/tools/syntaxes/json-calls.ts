@@ -3,7 +3,7 @@ import { byTool, jsonArguments, tag } from '../call-syntax.ts';
 import type { Incoming, Reading } from '../incoming.ts';
 import { isObject, jsonFields, jsonText, stringOf } from '../json-text.ts';
 import { JSON_VALUES, writeLiteral } from '../literals.ts';
-import type { AnswerTag } from '../structure.ts';
+import type { AnswerStructure, AnswerTag } from '../structure.ts';
 import type { ToolFunction } from '../tool-format.ts';
 
 /** Hermes, Qwen 2.5 and 3, Granite 4: an object between two marks. */
@@ -28,11 +28,14 @@ export const hermes: CallSyntax = {
   tag: (tools) => jsonTag(tools, '<tool_call>\n', 'arguments', '\n</tool_call>'),
 };
 
-/** Llama 3.1 to 3.3: an answer that is an object. */
+/** How an answer of Llama 3 begins that is a call; what text may not begin with is told alike in `first`. */
+const LLAMA3 = /^(?:<\|python_tag\|>)?\s*\{[\t-\r ]*"(?:name"|type"[\t-\r ]*:[\t-\r ]*"function")/;
+
+/** Llama 3.1 to 3.3: an answer that is an object, perhaps of the type `function`. */
 export const llama3: CallSyntax = {
   name: 'llama3',
-  triggers: ['{"name"', '<|python_tag|>'],
-  first: true,
+  triggers: ['{', '<|python_tag|>'],
+  first: [' { "name"', ' { "type" : "function"', ' <|python_tag|>'],
   closers: [],
   marks: ['<|python_tag|>'],
   ends: ['<|eom_id|>', '<|eot_id|>'],
@@ -41,9 +44,24 @@ export const llama3: CallSyntax = {
   *read(input, report) {
     if (input.taken.startsWith('{')) input.unread(input.taken);
     yield* input.space();
-    return told(yield* jsonCall(input), report);
+    const call = yield* jsonCall(input);
+    return LLAMA3.test(input.taken) && told(call, report);
   },
-  tag: (tools) => jsonTag(tools, '', 'parameters', ''),
+  tag: (tools) =>
+    tag(
+      '',
+      {
+        type: 'sequence',
+        elements: [
+          {
+            type: 'grammar',
+            grammar: String.raw`root ::= [ \n]{0,2} "{" " "? ("\"type\": \"function\", ")? "\"name\": \""`,
+          },
+          named(tools, 'parameters'),
+        ],
+      },
+      '}',
+    ),
 };
 
 /** Mistral until 2024: one list. */
@@ -62,15 +80,16 @@ export const mistralNamed = (withId: boolean): CallSyntax => ({
   separator: '',
   *read(input, report) {
     const name = yield* input.all(NAME);
+    let id: string | undefined;
     if ((yield* input.literal('[')) && (yield* input.peek()) === 'C') {
       if (!(yield* input.literal('CALL_ID]'))) return false;
-      yield* input.all(NAME);
+      id = shortId(yield* input.all(NAME));
       yield* input.literal('[');
     }
     if (!(yield* input.literal('ARGS]'))) return false;
     yield* input.space();
     const text = yield* jsonText(input);
-    return told(text === undefined ? undefined : { name, arguments: text }, report);
+    return told(text === undefined ? undefined : { name, arguments: text, id }, report);
   },
   tag: (tools) =>
     tag(
@@ -126,19 +145,24 @@ function listAfter(name: string, mark: string): CallSyntax {
 }
 
 const jsonTag = (tools: readonly ToolFunction[], before: string, field: string, after: string): AnswerTag =>
-  tag(
-    `${before}{"name": "`,
-    byTool(tools, (tool) => [`${tool.name}", "${field}": `, jsonArguments(tool)]),
-    `}${after}`,
-  );
+  tag(`${before}{"name": "`, named(tools, field), `}${after}`);
+
+/** A function's name after its quote, and its arguments. */
+const named = (tools: readonly ToolFunction[], field: string): AnswerStructure =>
+  byTool(tools, (tool) => [`${tool.name}", "${field}": `, jsonArguments(tool)]);
 
 /** Reads an object with a name and arguments. */
 function* jsonCall(input: Incoming): Reading<ReadCall | undefined> {
   const fields = yield* jsonFields(input),
     name = stringOf(fields?.get('name')),
     given = fields?.get('arguments') ?? fields?.get('parameters');
-  return name === undefined || given === undefined ? undefined : { name, arguments: given };
+  return name === undefined || given === undefined
+    ? undefined
+    : { name, arguments: given, id: shortId(stringOf(fields?.get('id'))) };
 }
+
+/** Returns an id that every chat template takes. */
+const shortId = (id: string | undefined): string | undefined => (/^[a-zA-Z0-9]{9}$/.test(id ?? '') ? id : undefined);
 
 /** Reports a call if it is one. */
 export const told = (call: ReadCall | undefined, report: (call: ReadCall) => boolean): boolean =>
