@@ -1,7 +1,7 @@
 import { boxedText } from './grading/math/boxed.ts';
 import { sameMath } from './grading/math/same.ts';
 import { lastNumber } from './grading/last-number.ts';
-import { classification, codeSimilarity, countShare, qaF1, retrievalScore } from './grading/longbench.ts';
+import { classification, codeSimilarity, countShare, firstLine, qaF1, retrievalScore } from './grading/longbench.ts';
 import { rougeL } from './grading/rouge.ts';
 import { wordsAt } from './grading/words-at.ts';
 
@@ -75,9 +75,10 @@ const graders = {
   /** LongBench and SQuAD: F1 of the words. */
   f1: byBest(qaF1),
   rougeL: byBest(rougeL),
-  classification: byBest((answer, truth, { classes = [] }) =>
-    classification(answer.replace(/^\n+/, '').split('\n')[0], truth, classes),
-  ),
+  /** The same of the answer's first line, as LongBench grades data sets whose prompts are examples. */
+  lineF1: byBest((answer, truth) => qaF1(firstLine(answer), truth)),
+  lineRougeL: byBest((answer, truth) => rougeL(firstLine(answer), truth)),
+  classification: byBest((answer, truth, { classes = [] }) => classification(firstLine(answer), truth, classes)),
   retrieval: byBest(retrievalScore),
   count: byBest(countShare),
   code: byBest(codeSimilarity),

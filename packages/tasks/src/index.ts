@@ -20,6 +20,7 @@ export type { Confidence, Interval } from './wilson.ts';
 export { bonferroni, holm } from './adjusted.ts';
 export { clusteredError } from './clustered-error.ts';
 export { grade, graderNames, postprocess } from './graders.ts';
+export { boxedText } from './grading/math/boxed.ts';
 export { wordsAt } from './grading/words-at.ts';
 export type { Grade, GraderName } from './graders.ts';
 export { interpolate } from './interpolate.ts';

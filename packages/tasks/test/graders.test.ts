@@ -82,7 +82,10 @@ describe('graders', () => {
           expect(given.score).toBeGreaterThanOrEqual(0);
           expect(given.score).toBeLessThanOrEqual(1);
         }
-        for (const grader of ['exact', 'all', 'any', 'words', 'f1', 'rougeL', 'classification', 'code'] as const)
+        for (const grader of [
+          ...['exact', 'all', 'any', 'words', 'f1', 'rougeL'],
+          ...['lineF1', 'lineRougeL', 'classification', 'code'],
+        ] as const)
           expect(grade(truth, { grader, answers: [truth], classes: [truth] }).score, grader).toBeCloseTo(1, 6);
       }),
     ));

@@ -4,7 +4,7 @@ import type { GraderName } from '@kv/tasks';
 import Type from 'typebox';
 import type { Static } from 'typebox';
 import { checkShape } from '../files/check-shape.ts';
-import { maxNewTokens, publishedProblems } from '../files/published.ts';
+import { isPublished, maxNewTokens } from '../files/published.ts';
 import { ANSWER_FIELDS, KINDS, checkFields, isNear } from './prompt-fields.ts';
 
 const text = Type.String(),
@@ -72,7 +72,7 @@ export const has = (row: unknown, field: string): row is object =>
 export const isPromptRow = (row: unknown): boolean =>
   KINDS.some((field) => has(row, field)) ||
   (typeof row === 'object' && row !== null && Object.keys(row).some((field) => isNear(field, KINDS))) ||
-  publishedProblems(row, 0) !== undefined;
+  isPublished(row);
 
 /** Returns the prompts of a row with `prompt` or `context`. */
 export function askedIn(row: unknown, origin: string): readonly RowPrompt[] {

@@ -1,4 +1,4 @@
-import { cutTurn, parseJson, renderedIds, templateMessages } from '@kv/checkpoints';
+import { cutTurn, renderedIds, templateMessages } from '@kv/checkpoints';
 import type { CutTurn, RenderedChat } from '@kv/checkpoints';
 import { KvError } from '@kv/core';
 import type { Model } from '@kv/models';
@@ -124,14 +124,8 @@ function withRows(file: PromptFile): ReadFile | string {
   try {
     rows = rowsIn(bytes, name, 'prompts');
   } catch (cause) {
-    // a .json file may be one object over several lines
-    if (!/\.json$/i.test(name)) throw cause;
-    try {
-      rows = [[name, parseJson(bytes, name)]];
-    } catch {
-      if (folder === undefined) throw cause;
-      return 'it is no JSON';
-    }
+    if (folder === undefined || !/\.json$/i.test(name)) throw cause;
+    return 'it is no JSON';
   }
   return folder === undefined || rows.some(([, row]) => isPromptRow(row)) ? { ...file, rows } : 'it holds no prompts';
 }
@@ -158,7 +152,7 @@ function* textPrompts(
 
 function* rowPrompts(rows: Rows, model: PromptModel, ask: 'after' | 'inside'): Generator<ChoicePrompt> {
   for (const [row, [origin, value]] of rows.entries()) {
-    const published = publishedProblems(value, row);
+    const published = publishedProblems(value, row, origin);
     if (published)
       for (const { context, question, answers, grader, maxNewTokens, stop, classes } of published)
         yield encoded(

@@ -29,7 +29,9 @@ const Own = Type.Object({
  * the row
  */
 export function readProblems(path: string, name: string): readonly Problem[] {
-  const problems = readRows(path, name).flatMap(([place, row], i) => publishedProblems(row, i) ?? [own(row, place)]);
+  const problems = readRows(path, name).flatMap(
+    ([place, row], i) => publishedProblems(row, i, place) ?? [own(row, place)],
+  );
   if (problems.length === 0) throw new KvError(name, 'expected at least one problem, got none');
   const seen = new Set<string>();
   for (const { id } of problems) {

@@ -1,53 +1,86 @@
-import type { GraderName, Problem } from '@kv/tasks';
+import { KvError } from '@kv/core';
+import { boxedText } from '@kv/tasks';
+import type { Problem } from '@kv/tasks';
 import Type from 'typebox';
 import type { Static, TSchema } from 'typebox';
 import { Check } from 'typebox/value';
 import { digestOf } from '../digest-of.ts';
+import { longBenchSet } from './longbench.ts';
 
 const text = Type.String();
 /** The longest answer that a row may ask for, in tokens. */
 export const maxNewTokens = Type.Integer({ minimum: 1, maximum: 65_536 });
 
-type Read<S extends TSchema> = (row: Static<S>, i: number) => readonly Problem[];
+type Read<S extends TSchema> = (row: Static<S>, i: number, place: string) => readonly Problem[];
 const reader = <S extends TSchema>(schema: S, read: Read<S>): readonly [TSchema, Read<TSchema>] => [
   schema,
   read as Read<TSchema>,
 ];
 
-/** LongBench's metric and maximum answer length by data set; the others use F1 with 64 tokens. */
-const LONG_BENCH: Readonly<Record<string, readonly [GraderName, number]>> = {
-  narrativeqa: ['f1', 128],
-  qasper: ['f1', 128],
-  hotpotqa: ['f1', 32],
-  '2wikimqa': ['f1', 32],
-  musique: ['f1', 32],
-  triviaqa: ['f1', 32],
-  gov_report: ['rougeL', 512],
-  qmsum: ['rougeL', 512],
-  multi_news: ['rougeL', 512],
-  samsum: ['rougeL', 128],
-  trec: ['classification', 64],
-  passage_retrieval_en: ['retrieval', 32],
-  passage_count: ['count', 32],
-  lcc: ['code', 64],
-  'repobench-p': ['code', 64],
-};
+/** Asks for a formula, whose answer stands in a box. */
+const boxed = (id: string, context: string, answer: string): Problem => ({
+  id,
+  context,
+  question: '\nReason step by step, and put the final answer within \\boxed{}.\n',
+  answers: [answer],
+  grader: 'boxed',
+  maxNewTokens: 4096,
+});
 
-const asked = (question: string): string => `\nQuestion: ${question}\nAnswer:`;
+/** Asks the turns of a story, each after the answers before it. */
+const turns = (
+  story: string,
+  context: string,
+  questions: readonly string[],
+  answers: readonly string[],
+): readonly Problem[] =>
+  questions.slice(0, answers.length).map((question, turn) => ({
+    id: `${story}/${turn}`,
+    document: story,
+    context,
+    question: `${questions
+      .slice(0, turn)
+      .map((before, i) => `\nQ: ${before}\nA: ${answers[i]}`)
+      .join('')}\nQ: ${question}\nA:`,
+    answers: [answers[turn]],
+    grader: 'f1',
+    maxNewTokens: 32,
+    stop: ['\n'],
+  }));
+
+/** Asks a question about a context that several have; none where it has no answer, as some of SQuAD 2.0. */
+const aboutContext = (id: string, context: string, question: string, answers: readonly string[]): readonly Problem[] =>
+  answers.length === 0
+    ? []
+    : [
+        {
+          id,
+          document: digestOf(context),
+          context,
+          question: `\nQuestion: ${question}\nAnswer:`,
+          answers,
+          grader: 'f1',
+          maxNewTokens: 32,
+          stop: ['\n'],
+        },
+      ];
 
 /** Formats of published benchmarks, recognized by their fields; the first that fits is used. */
 const READERS = [
   // MATH-500: problem, answer, unique_id
   reader(Type.Object({ problem: text, answer: text, unique_id: text }), ({ problem, answer, unique_id }) => [
-    {
-      id: unique_id,
-      context: problem,
-      question: '\nReason step by step, and put the final answer within \\boxed{}.\n',
-      answers: [answer],
-      grader: 'boxed',
-      maxNewTokens: 4096,
-    },
+    boxed(unique_id, problem, answer),
   ]),
+  // MATH: the answer is in the solution
+  reader(Type.Object({ problem: text, level: text, type: text, solution: text }), ({ problem, solution }, i, place) => {
+    const answer = boxedText(solution);
+    if (answer === undefined)
+      throw new KvError(
+        place,
+        `expected a solution with its answer in \\boxed{…}, got ${JSON.stringify(solution.slice(-60))}`,
+      );
+    return [boxed(`math/${i}`, problem, answer)];
+  }),
   // GSM8K: the answer ends in "#### 18"
   reader(Type.Object({ question: text, answer: Type.String({ pattern: '#### ' }) }), ({ question, answer }, i) => [
     {
@@ -113,19 +146,24 @@ const READERS = [
       },
     ],
   ),
-  // RULER: the question ends the input
+  // RULER: the question ends the input, but for the start of the answer
   reader(
-    Type.Object({ input: text, outputs: Type.Array(text, { minItems: 1 }), index: Type.Integer() }),
-    ({ input, outputs, index }) => {
+    Type.Object({
+      input: text,
+      outputs: Type.Array(text, { minItems: 1 }),
+      index: Type.Integer(), // of some tasks where the answer stands, which several rows may have
+      answer_prefix: Type.Optional(text),
+    }),
+    ({ input, outputs, answer_prefix = '' }, i) => {
       const starts = [
           ...input.matchAll(/What (?:is|are all) the special magic|\nQuestion: |\nAnswer the question based on/g),
         ],
         at = starts.at(-1)?.index ?? input.length;
       return [
         {
-          id: `ruler/${index}`,
+          id: `ruler/${i}`,
           context: input.slice(0, at),
-          question: input.slice(at),
+          question: input.slice(at) + answer_prefix,
           answers: outputs,
           grader: input.includes('following are given documents') ? 'any' : 'all',
           maxNewTokens: 128,
@@ -143,23 +181,23 @@ const READERS = [
       dataset: text,
       _id: text,
     }),
-    ({ input, context, answers, all_classes, dataset, _id }) => {
-      const [grader, length] = LONG_BENCH[dataset] ?? ['f1', 64];
+    ({ input, context, answers, all_classes, dataset, _id }, _, place) => {
+      const { prompt, grader, maxNewTokens } = longBenchSet(dataset, place),
+        [before, after] = prompt.split('{context}');
       return [
         {
           id: `${dataset}/${_id}`,
-          context,
-          question: grader === 'code' || grader === 'rougeL' ? `\n${input}` : asked(input),
+          context: before + context,
+          question: after.split('{input}').join(input),
           answers,
           grader,
-          maxNewTokens: length,
+          maxNewTokens,
           ...(all_classes && { classes: all_classes }),
-          ...(dataset === 'samsum' && { stop: ['\n'] }),
         },
       ];
     },
   ),
-  // CoQA: a story and its turns, each after the answers before it
+  // CoQA: a story and its turns
   reader(
     Type.Object({
       id: text,
@@ -167,48 +205,66 @@ const READERS = [
       questions: Type.Array(Type.Object({ input_text: text })),
       answers: Type.Array(Type.Object({ input_text: text })),
     }),
-    ({ id: story, story: context, questions, answers }) =>
-      questions.slice(0, answers.length).map(
-        ({ input_text }, turn): Problem => ({
-          id: `${story}/${turn}`,
-          document: story,
-          context,
-          question: `${questions
-            .slice(0, turn)
-            .map((before, i) => `\nQ: ${before.input_text}\nA: ${answers[i].input_text}`)
-            .join('')}\nQ: ${input_text}\nA:`,
-          answers: [answers[turn].input_text],
-          grader: 'f1',
-          maxNewTokens: 32,
-          stop: ['\n'],
-        }),
+    ({ id, story, questions, answers }) =>
+      turns(
+        id,
+        story,
+        questions.map(({ input_text }) => input_text),
+        answers.map(({ input_text }) => input_text),
       ),
   ),
-  // SQuAD, a question a row, several rows with the same context
+  // CoQA of the Hugging Face hub
+  reader(
+    Type.Object({
+      story: text,
+      questions: Type.Array(text),
+      answers: Type.Object({ input_text: Type.Array(text) }),
+    }),
+    ({ story, questions, answers }, i) => turns(`coqa/${i}`, story, questions, answers.input_text),
+  ),
+  // SQuAD: paragraphs with questions
+  reader(
+    Type.Object({
+      paragraphs: Type.Array(
+        Type.Object({
+          context: text,
+          qas: Type.Array(Type.Object({ id: text, question: text, answers: Type.Array(Type.Object({ text })) })),
+        }),
+      ),
+    }),
+    ({ paragraphs }) =>
+      paragraphs.flatMap(({ context, qas }) =>
+        qas.flatMap(({ id, question, answers }) =>
+          aboutContext(
+            id,
+            context,
+            question,
+            answers.map((answer) => answer.text),
+          ),
+        ),
+      ),
+  ),
+  // SQuAD of the Hugging Face hub, a question a row
   reader(
     Type.Object({
       id: text,
       context: text,
       question: text,
-      answers: Type.Object({ text: Type.Array(text, { minItems: 1 }) }),
+      answers: Type.Object({ text: Type.Array(text) }),
     }),
-    ({ id: own, context, question, answers }) => [
-      {
-        id: own,
-        document: digestOf(context),
-        context,
-        question: asked(question),
-        answers: answers.text,
-        grader: 'f1',
-        maxNewTokens: 32,
-        stop: ['\n'],
-      },
-    ],
+    ({ id, context, question, answers }) => aboutContext(id, context, question, answers.text),
   ),
 ] as const;
 
-/** Returns the problems of a row of a published benchmark, or undefined for another row. @param i the row's number */
-export function publishedProblems(row: unknown, i: number): readonly Problem[] | undefined {
-  const [, read] = READERS.find(([schema]) => Check(schema, row)) ?? [];
-  return read?.(row, i);
-}
+const readerOf = (row: unknown): Read<TSchema> | undefined => READERS.find(([schema]) => Check(schema, row))?.[1];
+
+/** Returns whether a row is one of a published benchmark. */
+export const isPublished = (row: unknown): boolean => readerOf(row) !== undefined;
+
+/**
+ * Returns the problems of a row of a published benchmark, or undefined for another row.
+ * @param i the row's number
+ * @throws KvError about `place` for a row that cannot be asked or graded as published
+ */
+export const publishedProblems = (row: unknown, i: number, place: string): readonly Problem[] | undefined =>
+  readerOf(row)?.(row, i, place);

@@ -34,9 +34,9 @@ export function countShare(answer: string, truth: string): number {
   return numbers.length === 0 ? 0 : numbers.filter((number) => number === truth).length / numbers.length;
 }
 
-/** Returns the same share for the numbers of "Paragraph 12". */
+/** Returns the same share for the numbers of "Paragraph 12", or "段落12". */
 export const retrievalScore = (answer: string, truth: string): number =>
-  countShare(answer, /Paragraph (\d+)/.exec(truth)?.[1] ?? truth);
+  countShare(answer, /(?:Paragraph |段落)(\d+)/.exec(truth)?.[1] ?? truth);
 
 /** Returns 1 / n if n classes occur in the answer and the true one is among them, else 0. */
 export function classification(answer: string, truth: string, classes: readonly string[]): number {
@@ -65,3 +65,6 @@ function roundHalfEven(x: number): number {
   const low = Math.floor(x);
   return x - low === 0.5 ? low + (low % 2) : Math.round(x);
 }
+
+/** Returns the first line, after line breaks that it may begin with. */
+export const firstLine = (answer: string): string => answer.replace(/^\n+/, '').split('\n')[0];

@@ -15,11 +15,12 @@ export function rougeL(answer: string, truth: string): number {
   return (2 * precision * recall) / (precision + recall + 1e-8);
 }
 
+/** Splits into the words of sentences; one of white space alone is an empty word. */
 const sentences = (text: string): readonly (readonly string[])[] =>
   text
     .split('.')
-    .map((sentence) => sentence.split(/\s+/).filter((word) => word !== ''))
-    .filter((sentence) => sentence.length > 0);
+    .filter((sentence) => sentence !== '')
+    .map((sentence) => sentence.trim().split(/\s+/));
 
 /** Returns the words of the longest common subsequence; of two equally long ones the left is followed. */
 function common(x: readonly string[], y: readonly string[]): readonly string[] {
