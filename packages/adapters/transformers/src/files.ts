@@ -40,13 +40,33 @@ export function opener(name: string, options: { readonly [option: string]: unkno
   };
 }
 
-/** Reads a file from disk in Node; undefined elsewhere. */
+/** Bytes that are read at once; Node reads no file of 2 GiB whole. */
+const PART = 2 ** 30;
+
+/**
+ * Reads a file from disk in Node; undefined elsewhere, or if there is none. @throws KvError for one that cannot be read
+ */
 async function fromDisk(path: string): Promise<Uint8Array | undefined> {
   if (typeof process !== 'object' || typeof process.getBuiltinModule !== 'function') return undefined;
-  return process
-    .getBuiltinModule('node:fs/promises')
-    .readFile(path)
-    .catch(() => undefined);
+  const { open } = process.getBuiltinModule('node:fs/promises');
+  let file: Awaited<ReturnType<typeof open>> | undefined;
+  try {
+    file = await open(path);
+    const { size } = await file.stat(),
+      bytes = new Uint8Array(size);
+    for (let done = 0; done < size; ) {
+      const { bytesRead } = await file.read(bytes, done, Math.min(size - done, PART), done);
+      if (bytesRead === 0) throw new Error(`${done} of ${size} bytes`);
+      done += bytesRead;
+    }
+    return bytes;
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT' || code === 'ENOTDIR') return undefined;
+    throw new KvError('source', `expected a file that can be read as ${path}, got ${code ?? message}`);
+  } finally {
+    await file?.close();
+  }
 }
 
 const fromFolder = async (folder: unknown, path: readonly unknown[]): Promise<Uint8Array | undefined> =>

@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,7 +6,8 @@ import { AutoModelForCausalLM, AutoTokenizer, env } from '@huggingface/transform
 import { policy } from '@kv/policies';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { withPolicy, type GraphSource } from '../src/index.ts';
-import { exported } from './exported.ts';
+import { opener } from '../src/files.ts';
+import { exported, madeFolder } from './exported.ts';
 import { generated, TEXT, type Prompted } from './generated.ts';
 
 /** A hub of one model, `kv/embedded`, whose weights are in a file next to its graph. */
@@ -96,4 +97,14 @@ describe('a source by its name on the hub, with weights in files next to the gra
       "source: expected a folder or a name, since the graph's tensors lie in model.onnx_data, got bytes",
     );
   });
+});
+
+test('a file that cannot be read is named with the reason', async () => {
+  const own = madeFolder(),
+    read = opener(own, { subfolder: '', local_files_only: true });
+  mkdirSync(join(own, 'folder.onnx'));
+  await expect(read('folder.onnx')).rejects.toThrow(
+    `source: expected a file that can be read as ${join(own, 'folder.onnx')}, got EISDIR`,
+  );
+  await expect(read('other.onnx')).rejects.toThrow('got none there');
 });
