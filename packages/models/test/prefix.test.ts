@@ -53,6 +53,19 @@ describe('whole caches', () => {
     store.destroy();
     expect(store.bytes).toBe(0);
   });
+  test('the same ids are stored once, also if they are added at the same time', async () => {
+    const store = createPrefixStore(model, { maxBytes: full(400) }),
+      a = ids.slice(0, 30);
+    const added = [store.add(a), store.add([...a]), store.add([...a, 5]), store.add([-1])];
+    await expect(added.pop()).rejects.toThrow();
+    await Promise.all(added);
+    expect(store.counts).toMatchObject({ fed: 31, reused: 60 });
+    const late = [store.add(ids.slice(40, 50)), store.add(ids.slice(60, 70))];
+    store.destroy();
+    const outcomes = await Promise.allSettled(late);
+    expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+    expect(store.bytes).toBe(0);
+  });
   test('what was used least recently is dropped, and bytes stay within the bound', async () => {
     const store = createPrefixStore(model, { maxBytes: full(75) }),
       [a, b, c] = [ids.slice(0, 30), ids.slice(40, 70), ids.slice(80, 110)];

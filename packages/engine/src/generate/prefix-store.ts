@@ -110,6 +110,7 @@ export function createPrefixStore(model: Model, options: PrefixOptions): PrefixS
   }
   /** Least recently used first. */
   let kept: Sequence[] = [],
+    adding: Promise<void> = Promise.resolve(),
     destroyed = false;
   const counts = { fed: 0, reused: 0, dropped: 0 },
     bytes = (): number => kept.reduce((sum, { memory }) => sum + memory.ledger.allocated, 0);
@@ -153,6 +154,28 @@ export function createPrefixStore(model: Model, options: PrefixOptions): PrefixS
     if (ids.length === 0) throw new KvError('prefix store', 'expected at least one id, got none');
   };
 
+  const add = async (ids: readonly number[]): Promise<void> => {
+    expectOpen(ids);
+    const stored = kept.find(
+      ({ progress }) => progress.length === ids.length && common(progress.text.ids, ids) === ids.length,
+    );
+    if (stored) {
+      counts.reused += ids.length;
+      touch(stored);
+      return;
+    }
+    // A compacted prefix has lost slots that an event over the longer prompt would read, and one with views or frozen
+    // rows was read as a prompt of its own length: feed all of it again.
+    const found = alone ? undefined : find(ids, ids.length),
+      sequence = start(found),
+      rest = ids.slice(found?.shared ?? 0);
+    if (rest.length > 0)
+      await orDestroyed(sequence, fedInParts(sequence, rest, { ...(policy && { policy }), budget, block }));
+    counts.fed += rest.length;
+    kept.push(sequence);
+    shrink(destroyed ? 0 : maxBytes);
+  };
+
   return {
     counts,
     get bytes() {
@@ -160,24 +183,11 @@ export function createPrefixStore(model: Model, options: PrefixOptions): PrefixS
     },
     async add(ids) {
       expectOpen(ids);
-      const stored = kept.find(
-        ({ progress }) => progress.length === ids.length && common(progress.text.ids, ids) === ids.length,
-      );
-      if (stored) {
-        counts.reused += ids.length;
-        touch(stored);
-        return;
-      }
-      // A compacted prefix has lost slots that an event over the longer prompt would read, and one with views or frozen
-      // rows was read as a prompt of its own length: feed all of it again.
-      const found = alone ? undefined : find(ids, ids.length),
-        sequence = start(found),
-        rest = ids.slice(found?.shared ?? 0);
-      if (rest.length > 0)
-        await orDestroyed(sequence, fedInParts(sequence, rest, { ...(policy && { policy }), budget, block }));
-      counts.fed += rest.length;
-      kept.push(sequence);
-      shrink(destroyed ? 0 : maxBytes);
+      // one after another, since what is added at the same time is not found before it is read
+      const own = [...ids],
+        added = adding.then(() => add(own));
+      adding = added.catch(() => {});
+      await added;
     },
     async sequence(ids) {
       expectOpen(ids);
