@@ -54,3 +54,35 @@ test('the id that a model of Mistral gives its call is told, where every chat te
     }),
   );
 });
+
+test.each(Object.keys(TOOL_TEMPLATES))(
+  '%s takes keywords that ask for nothing, and required names without a schema',
+  (format) => {
+    const structure = (parameters: object): unknown =>
+      toolFormatOf(chatTemplate(TOOL_TEMPLATES[format]!.source, format))!.structure(
+        [{ name: 'f', parameters }],
+        'required',
+        true,
+      );
+    const idle = { propertyNames: { type: 'string' }, minProperties: 0, unevaluatedProperties: true },
+      text = { type: 'string' };
+    for (const one of [
+      { type: 'object', additionalProperties: text, ...idle },
+      { type: 'object', additionalProperties: text, propertyNames: true },
+      { type: ['object', 'string'], propertyNames: {} },
+      { type: 'array', items: text, uniqueItems: false, unevaluatedItems: true },
+      { type: 'object', properties: { b: text }, required: ['b', 'c'], ...idle },
+    ])
+      expect(
+        structure({ type: 'object', properties: { a: one }, required: ['a', 'z'] }),
+        JSON.stringify(one),
+      ).toBeDefined();
+    if (['gemma4', 'lfm2', 'qwen3-coder'].includes(format))
+      expect(() =>
+        structure({
+          type: 'object',
+          properties: { a: { propertyNames: { pattern: 'a' }, type: ['object', 'string'] } },
+        }),
+      ).toThrow('cannot be held to propertyNames; leave it out');
+  },
+);

@@ -594,8 +594,8 @@ describe('structures', () => {
     ['lfm2', { type: [] }, 'f.a: expected a type, got a list of none'],
     [
       'gemma4',
-      { type: 'object', required: ['must'] },
-      'f.a: expected required to name properties of the schema, got "must"',
+      { type: 'object', required: ['must'], additionalProperties: false },
+      'f.a: expected required to name properties of the schema, which allows no others, got "must"',
     ],
     ['lfm2', { $ref: '#/properties/a' }, 'f.a: expected a $ref that leads to a value, got #/properties/a, which leads'],
     ['lfm2', { $ref: '#/100%' }, 'f.a: the $ref "#/100%" names nothing in the schema'],

@@ -41,13 +41,25 @@ const TOOLS: readonly ToolFunction[] = [
             on: { type: 'boolean' },
             inner: { $ref: '#/$defs/place' },
           },
-          required: ['on'],
-          additionalProperties: false,
+          required: ['on', 'at'],
+          additionalProperties: { type: 'integer', minimum: 0, maximum: 9 },
         },
       },
     },
   },
   { name: 'stop.all' },
+  {
+    name: 'keep',
+    parameters: {
+      type: 'object',
+      properties: {
+        all: { type: 'object', propertyNames: { type: 'string' }, additionalProperties: { type: 'boolean' } },
+        list: { type: 'array', items: { type: 'null' }, uniqueItems: false, maxItems: 2 },
+      },
+      required: ['all', 'word'],
+      minProperties: 0,
+    },
+  },
   { name: 'stop', parameters: { type: 'object', properties: { now: { type: ['boolean', 'null'] } } } },
 ];
 

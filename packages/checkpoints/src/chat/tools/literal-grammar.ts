@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import { writeLiteral, type Literals } from './literals.ts';
-import { alternatives, propertiesOf, schemaAt, schemaOf, typesOf, valuesOf, type Schema } from './schema.ts';
+import { alternatives, asks, propertiesOf, schemaAt, schemaOf, typesOf, valuesOf, type Schema } from './schema.ts';
 
 /** Keywords that the grammars of values cannot hold an answer to. */
 export const BEYOND: readonly string[] = [
@@ -102,9 +102,7 @@ export class LiteralGrammar {
 
   #value(schema: Schema, root: Schema, where: string): string {
     const chosen = ['$ref', 'anyOf', 'oneOf', 'allOf'].find((key) => schema[key] !== undefined),
-      beyond = [...BEYOND, ...(chosen === undefined ? [] : WITH)].find(
-        (key) => schema[key] !== undefined && key !== chosen,
-      );
+      beyond = [...BEYOND, ...(chosen === undefined ? [] : WITH)].find((key) => asks(schema, key) && key !== chosen);
     if (beyond !== undefined)
       throw new KvError(
         where,

@@ -73,19 +73,40 @@ export function alternatives(schema: Schema, where: string): readonly Schema[] {
   return of.map((one) => schemaOf(one, where));
 }
 
-/** Returns the properties of a schema of an object, in order, and whether each is required. */
+/** Values with which keywords ask for nothing. */
+const IDLE: Schema = {
+  ...{ propertyNames: true, uniqueItems: false, minProperties: 0 },
+  ...{ unevaluatedProperties: true, unevaluatedItems: true },
+};
+
+/** Whether a keyword of a schema asks for something. Zod writes `propertyNames: { type: 'string' }` for every record. */
+export function asks(schema: Schema, key: string): boolean {
+  const value = schema[key];
+  if (value === undefined || value === IDLE[key]) return false;
+  if (key !== 'propertyNames' || typeof value !== 'object' || value === null) return true;
+  return Object.entries(value).some(([name, one]) => name !== 'type' || one !== 'string');
+}
+
+/**
+ * Returns the properties of a schema of an object, in order, and whether each is required; those that are required alone
+ * fit `additionalProperties`.
+ */
 export function propertiesOf(schema: Schema, where: string): readonly (readonly [string, Schema, boolean])[] {
   if (schema.required !== undefined && !Array.isArray(schema.required))
     throw new KvError(where, `expected required to be a list, got ${JSON.stringify(schema.required)?.slice(0, 60)}`);
   const required = new Set((schema.required ?? []) as readonly unknown[]),
     properties = schema.properties === undefined ? {} : schemaOf(schema.properties, where);
-  for (const name of required)
-    if (typeof name !== 'string' || !Object.hasOwn(properties, name))
-      throw new KvError(
-        where,
-        `expected required to name properties of the schema, got ${JSON.stringify(name)?.slice(0, 60)}`,
-      );
-  return Object.entries(properties).map(([name, one]) => [name, schemaOf(one, where), required.has(name)] as const);
+  const others = [...required].filter((name) => typeof name !== 'string' || !Object.hasOwn(properties, name)),
+    wrong = others.find((name) => typeof name !== 'string' || schema.additionalProperties === false);
+  if (wrong !== undefined)
+    throw new KvError(
+      where,
+      `expected required to name properties ${typeof wrong === 'string' ? 'of the schema, which allows no others' : 'by texts'}, got ${JSON.stringify(wrong).slice(0, 60)}`,
+    );
+  return [
+    ...Object.entries(properties),
+    ...others.map((name) => [name as string, schema.additionalProperties] as const),
+  ].map(([name, one]) => [name, schemaOf(one, where), required.has(name)] as const);
 }
 
 /** Returns the schema of arguments where it is plainly that of an object, following a `$ref`. @throws KvError otherwise */

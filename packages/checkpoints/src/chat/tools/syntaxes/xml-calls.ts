@@ -5,6 +5,7 @@ import { jsonText, valueOfJson } from '../json-text.ts';
 import { BEYOND } from '../literal-grammar.ts';
 import {
   alternatives,
+  asks,
   objectSchema,
   propertiesOf,
   schemaAt,
@@ -153,7 +154,7 @@ function leafValues(schema: Schema, root: Schema, where: string): readonly Answe
   const values = valuesOf(schema, where),
     alone = values ? 'enum and const' : typeof schema.pattern === 'string' ? 'pattern' : undefined,
     beyond = [...BEYOND, ...(alone === undefined ? [] : ['minLength', 'maxLength'])].find(
-      (key) => schema[key] !== undefined && (key !== 'pattern' || values),
+      (key) => asks(schema, key) && (key !== 'pattern' || values),
     );
   if (beyond !== undefined)
     throw new KvError(
