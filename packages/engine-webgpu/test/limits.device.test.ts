@@ -61,7 +61,7 @@ gpuTest('a cache takes all slots that the device binds, and what does not fit is
         expect(sequence.memory.ledger.bytes()).toMatchObject({ allocated: 0, live: 0 });
       });
     }),
-    { numRuns: 4 },
+    { numRuns: 3 },
   ),
 );
 
@@ -88,6 +88,20 @@ gpuTest('what is recorded of slots, and slots at levels, grow up to the limit to
       expect((await sequence.logits()).length).toBe(1);
       sequence.destroy();
     }
+  }),
+);
+
+gpuTest('a window of more queries than the device binds is refused before it changes anything', (gpu) =>
+  within(gpu, { maxStorageBufferBindingSize: SLOT * 60 }, async (model) => {
+    const sequence = new Sequence(model);
+    await sequence.prefill(ids(14), { policy: parsePolicy('snapkv(window=40) | topK') }); // a query is two slots long
+    for (let i = 0; i < 16; i++) await sequence.step(7);
+    await expect(sequence.step(7)).rejects.toThrow(
+      'cache: must fit the last queries that a policy reads in a layer, 30 on this adapter, got 31: give the policy a smaller window',
+    );
+    expect((await sequence.logits()).length).toBe(1);
+    expect(sequence.progress.length).toBe(30);
+    sequence.destroy();
   }),
 );
 

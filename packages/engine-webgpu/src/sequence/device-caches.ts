@@ -138,7 +138,7 @@ export class DeviceCaches implements SequenceCaches, DeviceState {
   }
 
   prepare({ policy }: ActivePolicy, more: number): Promise<void> {
-    for (const { cache } of this.layers) cache.expectRoom(more);
+    for (const layer of this.layers) layer.expectRoom(more);
     return this.inputs.prepare(policy, this.layers, this.context);
   }
 

@@ -82,6 +82,12 @@ export class DeviceLayer {
     if (block) this.block ??= new DeviceSlotRows(H, 0, 'statistics', this.#device);
   }
 
+  /** Checks that the device binds what m more tokens leave in the layer. @throws KvError if it does not */
+  expectRoom(m: number): void {
+    this.cache.expectRoom(m);
+    this.ring?.expectRoom(m);
+  }
+
   /** Frees the rings, sums and numbers of inputs that no later event will read. */
   stopObserving(): void {
     this.freed ||= [this.ring, this.accumulated, this.block].some((each) => each !== undefined);

@@ -1,3 +1,4 @@
+import { KvError } from '@kv/core';
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
 import { countBelow } from '@kv/core/shared';
@@ -215,15 +216,29 @@ export class DeviceRing {
     return this.#rotations;
   }
 
+  /** The most queries that the device binds. */
+  get #most(): number {
+    const rows = Math.max(...this.#readers.map((own) => own.rows.length));
+    return Math.floor(this.#device.scope.commands.mostBytes / (4 * rows * this.#dim));
+  }
+
+  /** Checks that the device binds m more queries. @throws KvError if it does not */
+  expectRoom(m: number): void {
+    const need = Math.min(this.window, this.#seen + m);
+    if (need > this.#most)
+      throw new KvError(
+        'cache',
+        `must fit the last queries that a policy reads in a layer, ${this.#most} on this adapter, got ${need}: give the policy a smaller window`,
+      );
+  }
+
   /** Grows the capacity to `count` queries, at most w. Until the ring is full, token t lies at t. */
   #grow(count: number): void {
     const before = this.#positions.length,
       need = Math.min(this.window, count);
     if (need <= before) return;
     const { scope, ledger } = this.#device,
-      rows = Math.max(...this.#readers.map((own) => own.rows.length)),
-      most = Math.floor(scope.commands.mostBytes / (4 * rows * this.#dim)),
-      room = Math.min(this.window, roomFor(need, before, most)),
+      room = Math.min(this.window, roomFor(need, before, this.#most)),
       larger = (x: Tensor): Tensor => {
         const [rows, , ...channels] = x.shape,
           next = scope.commands.make([rows, room, ...channels]);
