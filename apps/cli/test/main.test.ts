@@ -301,6 +301,16 @@ describe('a bad input is one sentence on stderr, exit code 2 and nothing on stdo
       stderr:
         "kv: unknown command 'ruun' (Did you mean run?); the commands are needle, choose, run, chat, serve, pieces, explain, trace, bench, protocol, eval, worker, gate, calibrate, export, doctor, completion\n",
     }));
+  it('for forms of kv eval that are not those of its contrasts', async () => {
+    const contrasts = [{ policy: 'full', against: 'full', caches: ['f32', 'q8'] }],
+      sweep = { models: ['embedded'], policies: ['full'], tasks: ['t.json'], budgets: [16], caches: ['f32', 'q8'] };
+    writeFileSync(join(cwd, 'forms.json'), JSON.stringify({ ...sweep, contrasts }));
+    expect(await kv(['eval', 'forms.json', '--cache', 'f16'], { cwd })).toEqual({
+      code: 2,
+      stdout: '',
+      stderr: 'forms.json: contrasts.0.caches must be two of caches (f16), got "f32"\n',
+    });
+  });
   it.each(['run', 'serve'])('for a budget of kv %s that no policy was named to keep', async (command) => {
     const prompt = command === 'run' ? ['--prompt', TEXT] : [],
       asked = [command, '--model', model, ...prompt, '--budget', '32'];

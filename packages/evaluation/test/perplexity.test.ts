@@ -8,12 +8,14 @@ import type { Problem } from '@kv/tasks';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { runCell } from '../src/cells/run-cell.ts';
+import type { SweepAnswers } from '../src/sweep/run.ts';
 import {
   cellExperiment,
   generationOf,
   here,
   readSweep,
   runExperiment,
+  sweepCsv,
   sweepModel,
   sweepReport,
   sweepTasks,
@@ -131,13 +133,8 @@ describe('windows of a text', () => {
   });
 });
 
-it("a sweep reads a user's text, and reports its perplexity with an interval", async () => {
-  const within = folder(),
-    file = join(within, 'sweep.json');
-  writeFileSync(join(within, 'book.txt'), readFileSync(new URL(import.meta.url), 'utf8'));
-  const task = { task: 'perplexity', text: 'book.txt', tokens: 65, problems: 6, read: 16 },
-    sweep = { models: ['tiny'], policies: ['full', 'streaming'], tasks: [task], budgets: [16] };
-  writeFileSync(file, JSON.stringify(sweep));
+/** Runs a sweep of one model, and returns what came of it. */
+async function swept(file: string): Promise<SweepAnswers & { readonly html: string }> {
   const read = readSweep(file, 's'),
     tasks = await sweepTasks(read, file, model.tokenizer.encode),
     { rows, samples } = await sweepModel(
@@ -149,7 +146,26 @@ it("a sweep reads a user's text, and reports its perplexity with an interval", a
         return (await runExperiment(await cellExperiment(model, options), { start: here({ model }) }))!; // nothing aborts it
       },
       undefined,
-    );
+    ),
+    outcome = { rows, samples: { tiny: samples } };
+  return {
+    ...outcome,
+    html: sweepReport({ format: 1, ...outcome }, { command: '', sweep: read, versions: {}, hashes: {} }),
+  };
+}
+
+it("a sweep reads a user's text, and reports its perplexity with an interval", async () => {
+  const within = folder(),
+    file = join(within, 'sweep.json');
+  writeFileSync(join(within, 'book.txt'), readFileSync(new URL(import.meta.url), 'utf8'));
+  const task = { task: 'perplexity', text: 'book.txt', tokens: 65, problems: 6, read: 16 },
+    sweep = { models: ['tiny'], policies: ['full', 'streaming'], tasks: [task], budgets: [16] };
+  writeFileSync(file, JSON.stringify(sweep));
+  const {
+    rows,
+    samples: { tiny: samples },
+    html,
+  } = await swept(file);
   expect(rows.map(({ task: named, policy, samples: n }) => [named, policy, n])).toEqual([
     ['perplexity of book.txt@65', 'full', 6],
     ['perplexity of book.txt@65', 'streaming', 6],
@@ -162,10 +178,6 @@ it("a sweep reads a user's text, and reports its perplexity with an interval", a
     expect(perplexity!.high).toBeGreaterThanOrEqual(value);
     expect(interval).toBeUndefined();
   }
-  const html = sweepReport(
-    { format: 1, rows, samples: { tiny: samples } },
-    { command: '', sweep: read, versions: {}, hashes: {} },
-  );
   expect(html).toMatch(
     /streaming<\/strong> at 16 slots reads perplexity of book\.txt@65 on tiny at perplexity [\d.]+ \[.*\] with .* times \d\.\d{3} \[/,
   );
@@ -181,5 +193,20 @@ it("a sweep reads a user's text, and reports its perplexity with an interval", a
   writeFileSync(file, JSON.stringify(sweep));
   await expect(sweepTasks(readSweep(file, 's'), file, model.tokenizer.encode)).rejects.toThrow(
     'book.txt: expected text in UTF-8, got other bytes',
+  );
+});
+
+it('a sweep gives the perplexity of one window without an interval, which would have no width', async () => {
+  const file = join(folder(), 'sweep.json'),
+    task = { task: 'perplexity', tokens: 65, problems: 1, read: 16 };
+  writeFileSync(
+    file,
+    JSON.stringify({ models: ['tiny'], policies: ['full', 'streaming'], tasks: [task], budgets: [16] }),
+  );
+  const { rows, html } = await swept(file);
+  expect(rows.map(({ perplexity }) => Object.keys(perplexity!))).toEqual([['value'], ['value']]);
+  for (const line of sweepCsv(rows).trimEnd().split('\r\n').slice(1)) expect(line).toMatch(/,\d+\.\d+,,$/);
+  expect(html).toMatch(
+    /at perplexity [\d.]+ with .* on average: \w+ (?:than|against) the full cache, times [\d.]+, p = /,
   );
 });

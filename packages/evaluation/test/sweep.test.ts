@@ -319,7 +319,7 @@ describe('a sweep', () => {
       ],
       [
         { caches: ['f16'], contrasts: [{ policy: 'full', against: 'full', caches: ['q8', 'f16'] }] },
-        's: contrasts.0.caches must be two of caches, got "q8"',
+        's: contrasts.0.caches must be two of caches (f16), got "q8"',
       ],
       [{ contrasts: [] }, 's: contrasts must not have fewer than 1 items, got []'],
       [{ polices: ['full'] }, 's: polices is no field that is known (did you mean policies?), got ["full"]'],
@@ -331,6 +331,14 @@ describe('a sweep', () => {
       [{ models: undefined, tasks: undefined }, /^s: expected the fields models, tasks, got \{/],
     ] as const)
       expect(() => readSweep(written(change), 's'), JSON.stringify(change)).toThrow(said);
+    const pair = written({
+      caches: ['f16', 'q8'],
+      contrasts: [{ policy: 'full', against: 'full', caches: ['q8', 'f16'] }],
+    });
+    expect(readSweep(pair, 's', ['q8', 'f16', 'f32']).caches).toEqual(['q8', 'f16', 'f32']);
+    expect(() => readSweep(pair, 's', ['f32', 'q8'])).toThrow(
+      's: contrasts.0.caches must be two of caches (f32, q8), got "f16"',
+    );
     for (const [policy, said] of [
       [
         'streamng',

@@ -106,7 +106,7 @@ async function evaluate(
 ): Promise<void> {
   const { cwd, stdout, stderr } = terminal,
     path = resolve(cwd, file),
-    sweep = { ...readSweep(path, plain(file)), ...(cache && { caches: cache }) };
+    sweep = readSweep(path, plain(file), cache);
   for (const out of [csv, jsonFile, parquet, answers, html])
     if (out !== undefined) checkWritable(resolve(cwd, out), plain(out));
   const write = async (out: string | undefined, data: () => string | Promise<Uint8Array>): Promise<void> => {
@@ -300,7 +300,10 @@ const contrastsText = (contrasts: readonly SweepContrast[]): string =>
 function rightOf({ accuracy, interval, ...row }: SweepRow | OtherRow): readonly [string, string] {
   const { perplexity = undefined } = 'meanSlots' in row ? row : {},
     digits = (x: number): string => x.toPrecision(4);
-  if (perplexity) return [`ppl ${digits(perplexity.value)}`, `${digits(perplexity.low)}-${digits(perplexity.high)}`];
+  if (perplexity) {
+    const { value, low, high } = perplexity;
+    return [`ppl ${digits(value)}`, low === undefined || high === undefined ? '' : `${digits(low)}-${digits(high)}`];
+  }
   // one document says nothing of others
   const told = 'problems' in row && row.problems < 2 ? undefined : interval;
   return [percent(accuracy), told ? `${(100 * told.low).toFixed(1)}-${(100 * told.high).toFixed(1)}` : ''];

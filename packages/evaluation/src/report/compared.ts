@@ -35,7 +35,7 @@ export function comparedText(
         ? `undecided against ${other}`
         : `${difference > 0 === !read ? 'better' : 'worse'} than ${other}`,
     by = read
-      ? `times ${factor(difference)} [${factor(low)}, ${factor(high)}]`
+      ? `times ${factor(difference)}${low < high ? ` [${factor(low)}, ${factor(high)}]` : ''}`
       : `${points(difference)} points [${points(low)}, ${points(high)}]`;
   return `${says}, ${by}, p = ${p.toFixed(4)}, ${adjusted.toFixed(4)} after Bonferroni`;
 }

@@ -22,7 +22,7 @@ import type { ArmSummary } from '../protocol/statistics.ts';
 import { measureOf } from './measure.ts';
 import type { Sweep } from './sweep.ts';
 
-interface Perplexity extends Interval {
+interface Perplexity extends Partial<Interval> {
   readonly value: number;
 }
 
@@ -50,7 +50,8 @@ export interface SweepRow extends ArmSummary {
    */
   readonly interval?: Interval;
   /**
-   * For a text that is read: the perplexity of all tokens together, with the 95 % bootstrap interval over its windows.
+   * For a text that is read: the perplexity of all tokens together, with the 95 % bootstrap interval over its windows,
+   * which one window, or several that read alike, have none of.
    */
   readonly perplexity?: Perplexity;
   /**
@@ -146,7 +147,7 @@ export async function sweepModel(
 
 function perplexityOf(results: readonly CellResult[]): Perplexity {
   const { difference, low, high } = pairedDifference(byProblem(results, natsOf));
-  return { value: Math.exp(difference), low: Math.exp(low), high: Math.exp(high) };
+  return { value: Math.exp(difference), ...(low < high && { low: Math.exp(low), high: Math.exp(high) }) };
 }
 
 /** Returns every policy at every budget in every form on every task; a policy that evicts nothing once in each form. */

@@ -117,10 +117,12 @@ const BUDGET = budgetOption('A budget.');
 /**
  * Reads a sweep file.
  * @param called what errors call the file
+ * @param forms replaces its `caches`
  * @throws KvError in one sentence
  */
-export function readSweep(path: string, called: string): Sweep {
-  const sweep = readJson(path, called, SweepFile),
+export function readSweep(path: string, called: string, forms?: readonly CacheForm[]): Sweep {
+  const read = readJson(path, called, SweepFile),
+    sweep = { ...read, ...(forms && { caches: forms }) },
     { contrasts = [], match, models, policies, budgets, caches = [] } = sweep,
     names = models.map((model) => modelOf(model).name),
     known = (field: string, policy: string): void => {
@@ -134,7 +136,11 @@ export function readSweep(path: string, called: string): Sweep {
     known(`contrasts.${i}.policy`, policy);
     known(`contrasts.${i}.against`, against);
     const other = pair.find((form) => !caches.includes(form));
-    if (other !== undefined) throw new KvError(called, `contrasts.${i}.caches must be two of caches, got "${other}"`);
+    if (other !== undefined)
+      throw new KvError(
+        called,
+        `contrasts.${i}.caches must be two of caches${caches.length > 0 ? ` (${caches.join(', ')})` : ''}, got "${other}"`,
+      );
     if (policy === against && pair[0] === pair[1])
       throw new KvError(
         called,
