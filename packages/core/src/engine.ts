@@ -39,7 +39,7 @@ export type { Arg, PolicyCall } from './text/policy-calls.ts';
 export { isPiece, otherProtocol } from './piece/piece.ts';
 export { isOverwritten } from './event/read-only.ts';
 export { StepCache } from './event/step-cache.ts';
-export { compile, expectPiece, planBudgets, runEvent, union, withProtected } from './event/run.ts';
+export { compile, expectPiece, planBudgets, runEvent, union, withoutProtected, withProtected } from './event/run.ts';
 export { expectPromises, readDecisions } from './event/read-decisions.ts';
 export type { CompiledPolicy } from './event/run.ts';
 export type { EventDecision } from './event/read-decisions.ts';

@@ -76,7 +76,7 @@ export function withProtected(policy: CompiledPolicy, spans: readonly PositionSp
   const all = joinedSpans([...policy.protectedSpans, ...spans]);
   if (slotsIn(all) === slotsIn(policy.protectedSpans)) return policy;
   // what was protected before is among these
-  const bare = unprotected.get(policy.piece) ?? policy.piece,
+  const bare = withoutProtected(policy),
     parts = Array.from({ length: Math.ceil(all.length / MOST_SPANS) }, (_, i) =>
       protect({ spans: all.slice(i * MOST_SPANS, (i + 1) * MOST_SPANS) }),
     ),
@@ -84,6 +84,9 @@ export function withProtected(policy: CompiledPolicy, spans: readonly PositionSp
   unprotected.set(made, bare);
   return compile(made);
 }
+
+/** Returns a policy as it was before the engine protected positions of it. */
+export const withoutProtected = ({ piece }: CompiledPolicy): CompiledPolicy['piece'] => unprotected.get(piece) ?? piece;
 
 /** What policies were before the engine protected positions of them. */
 const unprotected = new WeakMap<Piece | Policy, Piece | Policy>();

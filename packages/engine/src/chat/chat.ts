@@ -1,6 +1,14 @@
 import { KvError } from '@kv/core';
 import type { Budget, Policy, ResolvedOptions, PositionSpan } from '@kv/core';
-import { allowanceOf, compile, expectBudget, settleOwn, showValue, withProtected } from '@kv/core/engine';
+import {
+  allowanceOf,
+  compile,
+  expectBudget,
+  settleOwn,
+  showValue,
+  withoutProtected,
+  withProtected,
+} from '@kv/core/engine';
 import type { ChatMessage } from '@kv/checkpoints';
 import type { CacheForm } from '../cache/form.ts';
 import { bytesOfSlots, policySizes, type HeldBefore } from '../cache/slot-sizes.ts';
@@ -154,9 +162,9 @@ export class Chat {
   /** Reads what was generated last and evicts to the budget, so that `sequence` can be saved. */
   async flush(): Promise<void> {
     await this.#alone(async () => {
-      if (this.#unread.length > 0) await this.#sequence.append(this.#unread);
-      this.#unread = [];
-      await this.#evict(await this.retention());
+      const retention = await this.retention();
+      if (this.#unread.length > 0) await this.#read(this.#unread, retention, undefined, undefined);
+      else await this.#evict(retention);
     });
   }
 
@@ -404,7 +412,10 @@ function keptBy({ policy, budget, sequence }: ResolvedOptions<typeof CHAT>): Pic
   const active = sequence?.active;
   if (policy !== undefined || !active?.policy.evicts) return { policy, budget };
   const { slots, bytes } = active.budget ?? {};
-  return { policy: active.policy.piece as Policy, budget: budget ?? (bytes === undefined ? slots : { bytes }) };
+  return {
+    policy: withoutProtected(active.policy) as Policy,
+    budget: budget ?? (bytes === undefined ? slots : { bytes }),
+  };
 }
 
 interface RetentionSettings extends Pick<ChatSettings, 'block' | 'every'> {
