@@ -469,7 +469,7 @@ describe('messages for templates', () => {
         role: 'user',
         content: texts.map((text) => ({ type: 'text', text })),
       });
-    expect(template(templateMessages(template, [parts('a', 'b')]))).toBe(template([{ role: 'user', content: 'ab' }]));
+    expect(template(templateMessages(template, [parts('a', 'b')]))).toBe(template([{ role: 'user', content: 'a\nb' }]));
     const refused = (message: object): string => {
       try {
         templateMessages(template, [USER, message as ConversationMessage]);

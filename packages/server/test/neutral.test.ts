@@ -149,8 +149,8 @@ test('what an answer refused is its text, in each form that clients keep it', as
     { content: [{ type: 'refusal', refusal: 'I cannot.' }] },
     {
       content: [
-        { type: 'text', text: 'I ' },
-        { type: 'refusal', refusal: 'cannot.' },
+        { type: 'text', text: '' },
+        { type: 'refusal', refusal: 'I cannot.' },
       ],
     },
     { content: null, refusal: 'I cannot.' },

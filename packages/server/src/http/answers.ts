@@ -84,7 +84,8 @@ export class Answers {
       let usage: Usage | undefined;
       const heard = heardOf(answer.events, (said) => (usage = said)),
         body = await protocol.whole({ ...answer, events: heard });
-      reply.headers(toldHeader(toldOf(answer, usage))).serializer(writeExactJson); // arguments of calls within it
+      reply.headers(toldHeader(toldOf(answer, usage))).type('application/json; charset=utf-8');
+      reply.serializer(writeExactJson); // arguments of calls are as they were written
       return body;
     }
     reply.headers(toldHeader(toldOf(answer)));

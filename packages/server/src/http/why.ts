@@ -31,6 +31,7 @@ export const whyRequest = Type.Object(
     response: Type.Optional(Type.String({ maxLength: LIMITS.name, description: 'the id of a response' })),
     tools: chatRequest.properties.tools,
     chat_template_kwargs: chatRequest.properties.chat_template_kwargs,
+    reasoning_effort: chatRequest.properties.reasoning_effort,
     text: Type.String({
       minLength: 1,
       maxLength: LIMITS.text,

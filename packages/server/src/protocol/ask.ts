@@ -15,8 +15,19 @@ export type AskedPrompt =
       readonly variables?: PromptVariables | undefined;
       /** Whether the answer is to think first, where the client says so and not by a variable. */
       readonly thinking?: boolean | undefined;
+      /** How much it is to think, where the client says so. */
+      readonly effort?: AskedEffort | undefined;
     }
   | { readonly prompts: readonly (string | readonly number[])[] };
+
+/** How much an answer is to think first. */
+export interface AskedEffort {
+  readonly level: string;
+  /** What clients of the protocol send that ask for nothing. */
+  readonly usual: string;
+  /** What the client calls it. */
+  readonly param: string;
+}
 
 /** A request, whichever protocol it came in. */
 export interface Ask {

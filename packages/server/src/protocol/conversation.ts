@@ -3,12 +3,13 @@ import { templateMessages } from '@kv/models';
 import type { ChatMessage, ChatTemplate } from '@kv/models';
 import type { AskNames } from './ask.ts';
 import { Refusal } from './refusal.ts';
+import { joined } from './text-join.ts';
 
 /** Returns a text that is given whole, or in parts. */
 export const textOf = (
   given: string | readonly ({ readonly text: string } | { readonly refusal: string })[] = '',
 ): string =>
-  typeof given === 'string' ? given : given.map((part) => ('text' in part ? part.text : part.refusal)).join('');
+  typeof given === 'string' ? given : joined(given.map((part) => ('text' in part ? part.text : part.refusal)));
 
 /**
  * Returns the index of the part of a request that the `i`th message of its conversation is of.

@@ -3,14 +3,24 @@ import type { PositionSpan } from '@kv/core';
 import { fitValue, joinedSpans, showValue } from '@kv/core/engine';
 import { isPlace, missingParts, protectedSpans, schemas, textOfProtected } from '@kv/engine';
 import type { ProtectedPrompt } from '@kv/engine';
-import { renderedIds, roleRanges, unreadVariables } from '@kv/models';
-import type { ChatMessage, Model, ProtectedPart, RenderedChat, ToolFunction } from '@kv/models';
-import type { Ask, AskedPrompt, PromptVariables } from './ask.ts';
+import { answersOf, renderedIds, roleRanges, unreadVariables } from '@kv/models';
+import type {
+  AnswerStructure,
+  ChatMessage,
+  ChatTemplate,
+  Model,
+  ProtectedPart,
+  RenderedChat,
+  ToolFunction,
+} from '@kv/models';
+import type { Ask, AskedEffort, AskedPrompt, PromptVariables } from './ask.ts';
 import { conversationTurns, type ConversationTurns } from '../run/conversation-turns.ts';
 import { conversation } from './conversation.ts';
 import { Refusal } from './refusal.ts';
 import { afterLine, afterTurn } from './turns.ts';
 import { tooLong, type PromptLimits, type PromptText, type TextReader } from './text-reader.ts';
+
+type AskedConversation = Extract<AskedPrompt, { readonly messages: unknown }>;
 
 /** A tokenized prompt. */
 export interface PromptTokens {
@@ -83,14 +93,14 @@ async function promptTokens(
 
 /** Renders and tokenizes a conversation with the model's chat template; without one, as lines for the model to continue. */
 async function chatPrompt(
-  asked: Extract<AskedPrompt, { readonly messages: unknown }>,
+  asked: AskedConversation,
   { tools, names, protect = [] }: Pick<Ask, 'tools' | 'names' | 'protect'>,
   { model: { chatTemplate, tokenizer }, reader, usual, always }: PromptReading,
   limits: PromptLimits,
 ): Promise<PromptTokens> {
   const template = chatTemplate?.(),
     { prompt: param } = names,
-    variables = variablesOf(asked, usual, template !== undefined),
+    variables = variablesOf(asked, usual, template),
     messages = conversation(asked.messages, template, names);
   // checked before rendering, which only makes it longer
   reader.expectFits(held(tools), limits, names.tools);
@@ -144,6 +154,7 @@ async function chatPrompt(
       ...unreadVariables(template ?? {}, { ...(asked.thinking && THINKING), ...asked.variables }).map(
         (name) => `the chat template of this model never reads '${name}'`,
       ),
+      ...effortNotes(asked.effort, template),
       ...notes,
     ],
     ...kept,
@@ -168,14 +179,19 @@ const THINKING = { enable_thinking: true };
 
 /** Returns the values of the template's variables. @throws Refusal for those that no template takes */
 function variablesOf(
-  { variables: own, thinking }: Pick<Extract<AskedPrompt, { readonly messages: unknown }>, 'variables' | 'thinking'>,
+  { variables: own, thinking, effort }: Pick<AskedConversation, 'variables' | 'thinking' | 'effort'>,
   usual: PromptVariables | undefined,
-  templated: boolean,
+  template: ChatTemplate | undefined,
 ): PromptVariables | undefined {
+  const templated = template !== undefined;
   if (thinking && !templated)
     throw new Refusal("'thinking' is not supported, since this model has no chat template", { param: 'thinking' });
-  // a model without a template does not think
-  const all = thinking === undefined || !templated ? usual : { ...usual, enable_thinking: thinking };
+  const asked = {
+      ...(effort && effortVariables(effort, template)),
+      // a model without a template does not think
+      ...(thinking !== undefined && templated && { enable_thinking: thinking }),
+    },
+    all = Object.keys(asked).length === 0 ? usual : { ...usual, ...asked };
   if (!own) return all;
   const param = 'chat_template_kwargs';
   try {
@@ -187,6 +203,36 @@ function variablesOf(
   if (!templated) throw new Refusal(`'${param}' is not supported, since this model has no chat template`, { param });
   return { ...all, ...own };
 }
+
+/** Whether a template may read a variable; one that does not say what it reads may read any. */
+const mayRead = (template: ChatTemplate | undefined, name: string): boolean =>
+  template !== undefined && template.reads?.has(name) !== false;
+
+/**
+ * Returns the variables by which a template is told how much an answer is to think, or whether.
+ * @throws Refusal where the template can be told neither, but for what is so anyway
+ */
+function effortVariables({ level, usual, param }: AskedEffort, template: ChatTemplate | undefined): PromptVariables {
+  if (mayRead(template, 'reasoning_effort')) return { reasoning_effort: level };
+  if (mayRead(template, 'enable_thinking')) return { enable_thinking: level !== 'none' };
+  const thinks = template !== undefined && answersOf(template).structure(ANY, '') !== ANY, // it has reasoning first
+    taken = thinks ? [usual] : ['none', usual];
+  if (taken.includes(level)) return {};
+  throw new Refusal(
+    `'${param}' must be ${taken.map((one) => `'${one}'`).join(' or ')}, since this model has no chat template that is told how much to think, got '${level}'`,
+    { param },
+  );
+}
+
+/** Says what is left of an effort where the template is told no more than whether to think. */
+const effortNotes = (effort: AskedEffort | undefined, template: ChatTemplate | undefined): readonly string[] =>
+  effort === undefined ||
+  ['none', effort.usual].includes(effort.level) ||
+  mayRead(template, 'reasoning_effort') ||
+  !mayRead(template, 'enable_thinking')
+    ? []
+    : [`the chat template of this model is told whether to think and not how much: '${effort.level}' is thinking`];
+const ANY: AnswerStructure = { type: 'any_text' };
 
 /**
  * Returns what finds the protected positions of ids: parts by name and ranges are those of the prompt, and texts are looked

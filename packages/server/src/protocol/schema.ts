@@ -28,6 +28,12 @@ export const modelName = Type.String({
   description: 'the name of a model that /v1/models lists',
 });
 
+/** How much an answer is to think first. */
+const EFFORTS = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const;
+export const effort = Type.Optional(
+  Type.Enum([...EFFORTS], { description: `one of ${EFFORTS.map((each) => `'${each}'`).join(', ')}` }),
+);
+
 /** Values of variables of the chat template. */
 export const templateVariables = Type.Optional(
   Type.Unsafe<Readonly<Record<string, unknown>>>({
@@ -91,7 +97,6 @@ const neutral = {
   functions: only([[]], 'functions are given as tools'),
   function_call: only(['none', 'auto'], 'functions are given as tools'),
   modalities: only([['text']], 'answers are text'),
-  reasoning_effort: only(['none'], 'there is no reasoning before the answer'),
   verbosity: only(['medium'], 'the length of answers is bounded by max_tokens alone'),
   cache_prompt: only([true], 'prefixes are reused wherever that changes nothing'),
 } as const;

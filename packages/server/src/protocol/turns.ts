@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { KvError } from '@kv/core';
 import { afterAnswer } from '@kv/engine';
 import type { AnswerReader, ChatMessage, RenderedChat } from '@kv/models';
+import { TextJoin } from './text-join.ts';
 
 /** Returns the messages as the template reads them; each of their turns stands alone. */
 type Normal = (messages: readonly ChatMessage[]) => readonly ChatMessage[];
@@ -61,11 +62,14 @@ export function afterLine(
 export function answerMessages(text: string, reader?: AnswerReader): readonly ChatMessage[] {
   if (!reader) return [{ role: 'assistant', content: text }];
   const said = { text: '', reasoning: '' },
+    join = new TextJoin(),
     calls: { readonly name: string; arguments: string }[] = [];
   for (const part of [...reader.push(text), ...reader.end()])
-    if (part.what === 'call') calls.push({ name: part.name, arguments: '' });
-    else if (part.what === 'arguments') calls[part.call].arguments += part.text;
-    else said[part.what] += part.text;
+    if (part.what === 'call') {
+      join.add('call', part.name);
+      calls.push({ name: part.name, arguments: '' });
+    } else if (part.what === 'arguments') calls[part.call].arguments += part.text;
+    else said[part.what] += join.add(part.what, part.text);
   const message = {
     role: 'assistant',
     content: said.text,

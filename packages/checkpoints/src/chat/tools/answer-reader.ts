@@ -104,6 +104,8 @@ export class AnswerParts {
   /** Whether nothing but white space has come since an edge. */
   #fresh = false;
   #calls = 0;
+  /** What came last. */
+  #last: AnswerPart['what'] | undefined;
   /** Whether nothing but reasoning and white space of ASCII has come. */
   silent = true;
 
@@ -117,8 +119,11 @@ export class AnswerParts {
     const text = this.#fresh ? all.trimStart() : all,
       inner = text.trimEnd();
     if (text === '') return;
+    // messages of one channel that follow one another are lines
+    if (inner !== '' && this.#fresh && this.#last === what) this.#space = '\n';
     this.#fresh = false;
     if (inner !== '') {
+      this.#last = what;
       this.#add(what, this.#space + inner);
       this.#space = '';
     }
@@ -133,6 +138,7 @@ export class AnswerParts {
 
   call({ name, arguments: text, id }: ReadCall): void {
     const call = this.#calls++;
+    this.#last = 'call';
     this.#parts.push({ what: 'call', call, name, ...(id !== undefined && { id }) }, { what: 'arguments', call, text });
     this.silent = false;
     this.edge();

@@ -25,10 +25,11 @@ interface MessageCall {
 }
 
 /**
- * Returns a conversation in OpenAI's form as a chat template reads it: parts of a text as one; calls of functions and
- * their results (`tool_calls`, `tool`, `tool_call_id`) with arguments as objects or as JSON text, results after their
- * calls and in their order, with the name of the function; several calls as several messages, and calls in the text, for
- * templates that write none otherwise. Other messages are returned as they are.
+ * Returns a conversation in OpenAI's form as a chat template reads it: parts of a text as lines of one; reasoning
+ * (`reasoning_content`) where the template reads it; calls of functions and their results (`tool_calls`, `tool`,
+ * `tool_call_id`) with arguments as objects or as JSON text, results after their calls and in their order, with the name of
+ * the function; several calls as several messages, and calls in the text, for templates that write none otherwise; system
+ * messages at the start as one, for templates that write one alone. Other messages are returned as they are.
  * @throws KvError naming the message that the template would leave out, a part that is no text, a call without a name, a
  * result without its call, a call without its result that more than one answer follows, or arguments that are not a JSON
  * object
@@ -38,8 +39,13 @@ export function templateMessages(
   conversation: readonly ConversationMessage[],
 ): readonly ChatMessage[] {
   const messages = conversation.map(inOneText);
+  expectSystem(template, messages);
   const callsOf = messages.map(callsIn);
-  if (messages.every(({ role }, at) => role !== 'tool' && callsOf[at]?.length === 0)) return messages;
+  if (messages.every(({ role }, at) => role !== 'tool' && callsOf[at]?.length === 0))
+    return oneSystem(
+      template,
+      messages.map((message) => withThoughts(message, template)),
+    );
   const traits = traitsOf(template),
     made: ChatMessage[] = [];
   for (let at = 0; at < messages.length; at++) {
@@ -48,17 +54,63 @@ export function templateMessages(
     if (message.role === 'tool')
       throw new KvError(`messages[${at}].tool_call_id`, 'expected a call of this id in the answer before, got none');
     if (calls.length === 0) {
-      made.push(message);
+      made.push(withThoughts(message, template));
       continue;
     }
     expectWritten(traits, at);
     const results: ChatMessage[] = [];
     while (messages[at + 1 + results.length]?.role === 'tool')
       results.push(messages[at + 1 + results.length] as ChatMessage);
-    made.push(...turnOf(message, calls, results, at, traits, made.length));
+    made.push(...turnOf(withThoughts(message, template, true), calls, results, at, traits, made.length));
     at += results.length;
   }
-  return made;
+  return oneSystem(template, made);
+}
+
+const isSystem = ({ role }: ChatMessage): boolean => role === 'system' || role === 'developer';
+/** Counts the system messages that a conversation begins with. */
+const leading = (messages: readonly ChatMessage[]): number => {
+  const first = messages.findIndex((one) => !isSystem(one));
+  return first < 0 ? messages.length : first;
+};
+
+/** Whether a template writes two system messages at the start, and one later; found once. */
+const systems = new WeakMap<ChatTemplate, { readonly two: boolean; readonly later: boolean }>();
+function systemsOf(template: ChatTemplate): { readonly two: boolean; readonly later: boolean } {
+  const one = (role: string, content: string): ChatMessage => ({ role, content: `probe ${content}` }),
+    first = one('system', 'start'),
+    more = one('system', 'more'),
+    known = systems.get(template) ?? {
+      two: writesAll(template, [first, more, one('user', 'question')]),
+      later: writesAll(template, [
+        first,
+        one('user', 'question'),
+        one('assistant', 'answer'),
+        more,
+        one('user', 'last'),
+      ]),
+    };
+  systems.set(template, known);
+  return known;
+}
+
+/** @throws KvError for a system message after the start, where the template leaves it out or rejects it */
+function expectSystem(template: ChatTemplate, messages: readonly ChatMessage[]): void {
+  const start = leading(messages),
+    later = messages.findIndex((one, i) => i > start && isSystem(one));
+  if (later >= 0 && !systemsOf(template).later)
+    throw new KvError(
+      `messages[${later}].role`,
+      `expected system messages at the start alone, since the chat template of this model writes no later ones, got '${messages[later]?.role}': give its text there, or as a message of the role user`,
+    );
+}
+
+/** Returns messages whose system messages at the start are one, where the template would not write all of them. */
+function oneSystem(template: ChatTemplate, messages: readonly ChatMessage[]): readonly ChatMessage[] {
+  const start = leading(messages);
+  if (start < 2 || systemsOf(template).two) return messages;
+  const texts = messages.slice(0, start).flatMap(({ content }) => (content === '' ? [] : [content]));
+  return [{ ...(messages[0] as ChatMessage), content: texts.join('\n\n') }, ...messages.slice(start)];
 }
 
 /** Returns a message whose content is one text. @throws KvError for a part that is none */
@@ -76,7 +128,7 @@ function inOneText(message: ConversationMessage, at: number): ChatMessage {
       `expected { type: 'text', text }, since models here read text alone, got ${shown(part)}`,
     );
   });
-  return { ...message, content: texts.join('') };
+  return { ...message, content: texts.filter((text) => text !== '').join('\n') };
 }
 
 /** Returns a message's calls. @throws KvError for what is no list of calls with names */
@@ -129,7 +181,7 @@ function turnOf(
     result = (i: number): readonly ChatMessage[] =>
       (answers[i] ?? []).map((one) => ({ ...one, name: given[i]?.name, tool_call_id: given[i]?.id })),
     { tool_calls: _, ...rest } = message,
-    said = withThoughts(rest as ChatMessage, traits);
+    said = rest as ChatMessage;
   if (!traits.writesCalls && traits.syntax !== 'harmony') {
     const written = traits.syntax?.write?.(given.map(({ id: _, ...call }) => call)) ?? [];
     return [
@@ -149,11 +201,59 @@ function turnOf(
   ]);
 }
 
-/** Gives a message's reasoning under the name that the template reads. */
-function withThoughts(message: ChatMessage, { syntax }: TemplateTraits): ChatMessage {
-  const { reasoning_content: thought, ...rest } = message;
-  const renamed = syntax === 'harmony' ? message.content === '' : typeof syntax === 'object' && syntax.name === 'lfm2';
-  return typeof thought === 'string' && renamed ? ({ ...rest, thinking: thought } as ChatMessage) : message;
+/** Gives a message's reasoning where the template reads it. */
+function withThoughts(message: ChatMessage, template: ChatTemplate, called = false): ChatMessage {
+  const { reasoning_content: thought, ...rest } = message,
+    { content } = message;
+  if (typeof thought !== 'string' || thought === '') return message;
+  const { syntax } = traitsOf(template);
+  // it writes either before a call, in the same channel
+  if (syntax === 'harmony' && called)
+    return { ...rest, content: '', thinking: content === '' ? thought : `${thought}\n${content}` } as ChatMessage;
+  if (typeof syntax === 'object' && syntax.name === 'lfm2') return { ...rest, thinking: thought } as ChatMessage;
+  if (!readsBlocks(template)) return message;
+  const blocks = [
+    { type: 'thinking', thinking: thought },
+    ...(content === '' ? [] : [{ type: 'text', text: content }]),
+  ];
+  return { ...rest, content: blocks as unknown as string } as ChatMessage;
+}
+
+/** Whether a template reads reasoning as a block of the content, as Ministral's do; found once. */
+const blockReaders = new WeakMap<ChatTemplate, boolean>();
+function readsBlocks(template: ChatTemplate): boolean {
+  let known = blockReaders.get(template);
+  if (known === undefined) {
+    const blocks = [
+      { type: 'thinking', thinking: 'probe thought' },
+      { type: 'text', text: 'probe answer' },
+    ];
+    known = writesAll(
+      template,
+      [
+        { role: 'user', content: 'probe question' },
+        { role: 'assistant', content: blocks as unknown as string },
+        { role: 'user', content: 'probe last' },
+      ],
+      ['[THINK]probe thought[/THINK]', 'probe answer'],
+    );
+    blockReaders.set(template, known);
+  }
+  return known;
+}
+
+/** Whether a template writes messages, with all of these texts. */
+function writesAll(
+  template: ChatTemplate,
+  messages: readonly ChatMessage[],
+  texts: readonly string[] = messages.map(({ content }) => content),
+): boolean {
+  try {
+    const text = template(messages);
+    return texts.every((one) => text.includes(one));
+  } catch {
+    return false;
+  }
 }
 
 /** Returns the results of each call. @throws KvError for a result of no call, or a second one */

@@ -7,13 +7,14 @@ import type { ScoredToken } from '../../protocol/logprobs.ts';
 import { accounts, chunks, commonAsk, errorOf, formOf, head, NAMES } from '../../protocol/openai.ts';
 import type { Answer, Protocol } from '../../protocol/protocol.ts';
 import { Refusal } from '../../protocol/refusal.ts';
+import { joinedEvents } from '../../protocol/text-join.ts';
 import type { ChoiceEvent } from '../../run/answer-event.ts';
 import { chatRequest } from './fields.ts';
 import { messagesOf } from './messages.ts';
 
 function ask(body: Static<typeof chatRequest>): Ask {
   const { max_tokens: most, max_completion_tokens: newer, logprobs, top_logprobs: top } = body,
-    { tools = [], tool_choice: choice = 'auto', response_format: format } = body;
+    { tools = [], tool_choice: choice = 'auto', response_format: format, reasoning_effort: effort } = body;
   if (top && !logprobs)
     throw new Refusal("'top_logprobs' is expected with 'logprobs': true", { param: 'top_logprobs' });
   if (most !== undefined && newer !== undefined && most !== newer)
@@ -22,7 +23,11 @@ function ask(body: Static<typeof chatRequest>): Ask {
     });
   return {
     ...commonAsk(body),
-    prompt: { messages: messagesOf(body.messages), variables: body.chat_template_kwargs },
+    prompt: {
+      messages: messagesOf(body.messages),
+      variables: body.chat_template_kwargs,
+      effort: effort === undefined ? undefined : { level: effort, usual: 'medium', param: 'reasoning_effort' },
+    },
     tools: tools.map((tool) => tool.function),
     toolChoice: typeof choice === 'string' ? choice : { name: choice.function.name },
     parallel: body.parallel_tool_calls ?? true,
@@ -77,7 +82,7 @@ export const chat: Protocol = {
   body: chatRequest,
   ask: (body) => ask(body as Static<typeof chatRequest>),
   async whole(answer) {
-    const { choices, usage } = await gather(answer);
+    const { choices, usage } = await gather({ ...answer, events: joinedEvents(answer.events) });
     return {
       ...head('chatcmpl', 'chat.completion', answer),
       choices: choices.map((choice, index) => ({
@@ -90,8 +95,9 @@ export const chat: Protocol = {
     };
   },
   frames(answer) {
-    const spoken = new Set<number>();
-    return chunks(answer, head('chatcmpl', 'chat.completion.chunk', answer), (event) => {
+    const spoken = new Set<number>(),
+      events = joinedEvents(answer.events);
+    return chunks({ ...answer, events }, head('chatcmpl', 'chat.completion.chunk', answer), (event) => {
       const { choice: index, what } = event,
         said = {
           index,

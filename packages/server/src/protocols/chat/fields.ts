@@ -1,6 +1,17 @@
 import Type from 'typebox';
 import type { Static } from 'typebox';
-import { byType, closed, common, count, flag, LIMITS, NAME, ofType, templateVariables } from '../../protocol/schema.ts';
+import {
+  byType,
+  closed,
+  common,
+  count,
+  effort,
+  flag,
+  LIMITS,
+  NAME,
+  ofType,
+  templateVariables,
+} from '../../protocol/schema.ts';
 
 const fn = Type.Object(
   {
@@ -130,6 +141,7 @@ export const chatRequest = Type.Object(
       description: `from 1 to ${LIMITS.messages} messages`,
     }),
     chat_template_kwargs: templateVariables,
+    reasoning_effort: effort,
     max_completion_tokens: Type.Optional(count(0, 'a whole number of tokens')),
     logprobs: flag,
     top_logprobs: Type.Optional(count(0, 'a whole number from 0 to 20', 20)),

@@ -24,6 +24,7 @@ export const completionRequest = Type.Object(
     logprobs: Type.Optional(count(0, 'a whole number from 0 to 20', 20)),
     best_of: Type.Optional(count(1, `a whole number of choices from 1 to ${LIMITS.choices}`, LIMITS.choices)),
     suffix: only([''], 'answers do not go before a text'),
+    reasoning_effort: only(['none'], 'a text is continued as it is'),
   },
   closed,
 );

@@ -2,6 +2,7 @@ import { writeExactJson } from '@kv/models';
 import type { ChatMessage } from '@kv/models';
 import { textOf } from '../../protocol/conversation.ts';
 import { Refusal } from '../../protocol/refusal.ts';
+import { joined } from '../../protocol/text-join.ts';
 import type { Block, RequestMessage } from './fields.ts';
 
 /** The role that may have each kind of block. */
@@ -55,7 +56,7 @@ function userMessages(blocks: readonly Block[]): readonly ChatMessage[] {
       });
     } else if (block.type === 'text') {
       const before = messages.at(-1);
-      if (before?.role === 'user') messages.splice(-1, 1, { ...before, content: before.content + block.text });
+      if (before?.role === 'user') messages.splice(-1, 1, { ...before, content: joined([before.content, block.text]) });
       else messages.push({ role: 'user', content: block.text });
     }
   return messages;
@@ -70,8 +71,8 @@ function assistantMessage(blocks: readonly Block[]): ChatMessage {
     thought = blocks.flatMap((block) => (block.type === 'thinking' ? [block.thinking] : []));
   return {
     role: 'assistant',
-    content: blocks.flatMap((block) => (block.type === 'text' ? [block.text] : [])).join(''),
-    ...(thought.length > 0 && { reasoning_content: thought.join('') }),
+    content: joined(blocks.flatMap((block) => (block.type === 'text' ? [block.text] : []))),
+    ...(thought.length > 0 && { reasoning_content: joined(thought) }),
     ...(calls.length > 0 && { tool_calls: calls }),
   };
 }

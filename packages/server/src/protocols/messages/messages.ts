@@ -43,6 +43,7 @@ function conversationAsk(
       messages: conversationOf(messages, system),
       variables: body.chat_template_kwargs,
       thinking: thinking && thinking.type !== 'disabled',
+      effort: output?.effort && { level: output.effort, usual: 'high', param: 'output_config.effort' },
     },
     tools: tools.map(({ name, description, input_schema: parameters }) => ({
       ...{ name, parameters },

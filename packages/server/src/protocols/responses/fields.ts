@@ -4,6 +4,7 @@ import {
   byType,
   closed,
   count,
+  effort,
   extensions,
   flag,
   label,
@@ -204,7 +205,7 @@ export const responsesRequest = Type.Object(
     reasoning: Type.Optional(
       Type.Object(
         {
-          effort: only(['none', 'medium'], 'the chat template decides (chat_template_kwargs)'),
+          effort,
           summary: Type.Optional(Type.Enum(['auto', 'concise', 'detailed'], { description: "'auto'" })),
         },
         { additionalProperties: false, description: 'an object with effort' },

@@ -1,5 +1,6 @@
 import type { ChatMessage } from '@kv/models';
 import { textOf } from '../../protocol/conversation.ts';
+import { joined } from '../../protocol/text-join.ts';
 import type { Item } from './fields.ts';
 
 /** Returns items as messages in the form that chat templates read: what one answer thought, said and called is one message. */
@@ -29,12 +30,12 @@ export function messagesOf(items: readonly Item[]): readonly ChatMessage[] {
       case 'reasoning': {
         const { content = [], summary = [] } = item,
           thought = textOf(content.length > 0 ? content : summary);
-        if (thought !== '') answer('reasoning_content', thought, (before) => `${before as string}${thought}`);
+        if (thought !== '') answer('reasoning_content', thought, (before) => joined([before as string, thought]));
         break;
       }
       default: {
         const said = textOf(item.content);
-        if (item.role === 'assistant') answer('content', said, (before) => `${before as string}${said}`);
+        if (item.role === 'assistant') answer('content', said, (before) => joined([before as string, said]));
         else messages.push({ role: item.role === 'developer' ? 'system' : item.role, content: said });
       }
     }

@@ -27,6 +27,7 @@ type Conversation = {
     | 'instructions'
     | 'tools'
     | 'chat_template_kwargs'
+    | 'reasoning'
     | 'policy'
     | 'budget'
     | 'block'
@@ -100,7 +101,7 @@ async function earlierItems(id: string, remembered: NamedConversations<ResponseR
  * @param earlier how many of its items are of earlier responses
  */
 export const conversationAsk = (
-  { model, instructions, tools = [], chat_template_kwargs: variables, policy, budget, block, every }: Conversation,
+  { model, instructions, tools = [], chat_template_kwargs: variables, reasoning, ...policy }: Conversation,
   items: readonly Item[],
   earlier = 0,
 ): Pick<Ask, 'model' | 'prompt' | 'tools' | 'policy' | 'budget' | 'block' | 'every'> & Pick<Ask, 'names'> => ({
@@ -111,9 +112,10 @@ export const conversationAsk = (
       ...messagesOf(items),
     ],
     variables,
+    effort: reasoning?.effort && { level: reasoning.effort, usual: 'medium', param: 'reasoning.effort' },
   },
   tools,
-  ...{ policy, budget, block, every },
+  ...policy,
   names: {
     ...NAMES,
     parameters: (i) => `tools[${i}].parameters`,
@@ -138,7 +140,9 @@ function itemNames(items: readonly Item[], before: number, earlier: number): Pic
     one: (i) => (i < before ? 'instructions' : nameOf(itemOf(i))),
     field(i, name) {
       const first = itemOf(i);
-      if (!name.startsWith('tool_calls')) return nameOf(first, name === 'tool_call_id' ? '.call_id' : '.type');
+      if (name === 'tool_call_id') return nameOf(first, '.call_id');
+      if (!name.startsWith('tool_calls'))
+        return nameOf(first, items[first]?.type === 'function_call_output' ? '.type' : `.${name}`);
       // each call is an item, among those that are one message
       let left = Number(/\d+/.exec(name) ?? 0);
       const call = items.findIndex(({ type }, at) => at >= first && type === 'function_call' && left-- === 0);
@@ -151,7 +155,7 @@ async function ask(body: ResponsesRequest, remembered: NamedConversations<Respon
   const { model, instructions, previous_response_id: previous, stream = false, store = true, kv } = body,
     { tools = [], tool_choice: choice = 'auto', parallel_tool_calls: parallel = true, text, include = [] } = body,
     { policy, budget, block, every, max_output_tokens: maxNewTokens, top_logprobs: top } = body,
-    { chat_template_kwargs } = body,
+    { chat_template_kwargs, reasoning } = body,
     format = text?.format;
   if (previous === undefined && (body.input ?? []).length === 0)
     throw new Refusal("'input' is expected, got none", { param: 'input' });
@@ -164,14 +168,14 @@ async function ask(body: ResponsesRequest, remembered: NamedConversations<Respon
       items,
       input,
       store,
-      conversation: { model, instructions, tools, chat_template_kwargs, policy, budget, block, every },
+      conversation: { model, instructions, tools, chat_template_kwargs, reasoning, policy, budget, block, every },
       echo: {
         instructions: instructions ?? null,
         max_output_tokens: maxNewTokens ?? null,
         metadata: body.metadata ?? {},
         parallel_tool_calls: parallel,
         previous_response_id: previous ?? null,
-        reasoning: { effort: null, summary: null },
+        reasoning: { effort: reasoning?.effort ?? null, summary: null },
         store,
         temperature: body.temperature ?? null,
         text: { format: format ?? { type: 'text' } },
