@@ -15,7 +15,7 @@ export interface SelectSpec {
   readonly banned: number;
   readonly spare: number;
 }
-/** One KV head's part of a selection. */
+/** One row's part of a selection. */
 export interface SelectionRow {
   readonly n: number;
   readonly budget: number;
@@ -26,7 +26,7 @@ export interface SelectionRow {
 export interface SelectCase {
   readonly on: Scene;
   readonly given: readonly StartNumbers[];
-  /** `[layer][head]` */
+  /** `[layer][row]`, as many rows as the scores have. */
   readonly rows: readonly (readonly SelectionRow[])[];
 }
 
@@ -41,8 +41,8 @@ export const selectSpecs = (piece: Piece): fc.Arbitrary<SelectSpec> =>
 export const has = (set: readonly number[], i: number): boolean => set.includes(i);
 
 /**
- * Returns scores, masks and budgets of KV rows: forced and banned slots are disjoint, budgets cover the forced ones;
- * `all` covers every slot.
+ * Returns scores, masks and budgets of the rows that select, those of the scores: forced and banned slots are disjoint,
+ * budgets cover the forced ones; `all` covers every slot.
  */
 export function realise(
   { spec, scores, forced, banned, spare }: SelectSpec,
@@ -52,11 +52,16 @@ export function realise(
     more = 0,
   }: { readonly budget?: 'some' | 'all'; readonly pad?: number | undefined; readonly more?: number } = {},
 ): SelectCase {
-  const on = scene(spec, pad),
-    base = randomScores(on, scores, pad);
-  const rows = on.layers.map(({ lengths, seed }, l) => {
+  const cache = scene(spec, pad),
+    base = randomScores(cache, scores, pad),
+    on = {
+      spec,
+      layers: cache.layers.map((layer, l) => ({ ...layer, at: { ...layer.at, selectRows: base[l].rows } })),
+    };
+  const rows = on.layers.map(({ lengths, seed, at: { selectRows } }, l) => {
     const next = random(seed + 11);
-    return lengths.map((n, g): SelectionRow => {
+    return Array.from({ length: selectRows }, (_, g): SelectionRow => {
+      const n = lengths[Math.floor((g * lengths.length) / selectRows)];
       const order = Array.from({ length: n }, (_, i) => [next(), i] as const)
         .sort((a, b) => a[0] - b[0])
         .map(([, i]) => i);

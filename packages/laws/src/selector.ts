@@ -24,16 +24,19 @@ export interface SelectorOptions extends LawOptions {
     | undefined;
 }
 
-/** Returns kept slots `[layer][head]`; rows shared by several heads are repeated. */
+/** Random selections, of one row a query head, a KV head or a layer: views and hosts select by each of them. */
+const specs = (piece: Piece): fc.Arbitrary<SelectSpec> =>
+  fc
+    .tuple(selectSpecs(piece), fc.constantFrom('kv', 'query', 'layer'))
+    .map(([spec, rows]) => ({ ...spec, scores: { ...spec.scores, rows } }));
+
+/** Returns kept slots `[layer][row]`; one row for all is repeated. */
 function kept(piece: Piece, drafts: readonly DraftSelection[], on: Scene): readonly (readonly (readonly number[])[])[] {
   return drafts.map((draft, l) => {
     claim(draft.kept !== undefined, () => `'${piece.label}' kept nothing in layer ${l}`);
     const { rows, slots, data, valid } = rowsOf(draft.kept, on.layers[l]),
-      heads = on.spec.kvHeads;
-    claim(
-      heads % Math.max(1, rows) === 0,
-      () => `kept slots of layer ${l}: expected ${heads} rows or one, got ${rows}`,
-    );
+      heads = on.layers[l].at.selectRows;
+    claim(rows === 1 || rows === heads, () => `kept slots of layer ${l}: expected ${heads} rows or one, got ${rows}`);
     return Array.from({ length: heads }, (_, g) => {
       const r = Math.floor((g * rows) / heads);
       return Array.from(data.subarray(r * slots, r * slots + valid[r]));
@@ -51,7 +54,7 @@ const rowsAre =
     tweak: (spec: SelectSpec) => SelectSpec = (s) => s,
   ): Property =>
   (piece, options = {}) =>
-    fc.property(selectSpecs(piece).map(tweak), (spec) => {
+    fc.property(specs(piece).map(tweak), (spec) => {
       const c = realise(spec, how),
         sets = run(piece, c, options);
       c.rows.forEach((heads, l) => heads.forEach((row, g) => judge(sets[l][g], row, options)));
@@ -115,7 +118,7 @@ export const selector = {
   ),
   /** A budget one slot larger keeps what the smaller one keeps. */
   nested: (piece, options = {}) =>
-    fc.property(selectSpecs(piece), (spec) => {
+    fc.property(specs(piece), (spec) => {
       const small = realise(spec),
         large = run(piece, realise(spec, { more: 1 }), options);
       run(piece, small, options).forEach((heads, l) =>
@@ -128,7 +131,7 @@ export const selector = {
       );
     }),
   ...deviceClaims({
-    specs: selectSpecs,
+    specs,
     at: (spec, pad) => realise(spec, { pad }),
     left: (piece: AnySelector, drafts, { on }) => kept(piece, drafts, on),
     agree: (got, want, what) => equal(got, want, `kept ${what}`),

@@ -1,4 +1,4 @@
-import { allocator, inputSignal, kernel, onCompact, positions, unit, values, weightScorer } from '@kv/core';
+import { allocator, inputSignal, kernel, onCompact, positions, selector, unit, values, weightScorer } from '@kv/core';
 import { describe, expect, test } from 'vitest';
 import {
   allocatorLaws,
@@ -7,6 +7,7 @@ import {
   kernelLaws,
   refitLaws,
   scorerLaws,
+  selectorLaws,
   unitLaws,
 } from '../src/index.ts';
 
@@ -36,6 +37,17 @@ const WRONG: Readonly<Record<string, readonly [laws: () => Record<string, () => 
         ),
       'cover',
       /expected numbers of type u32, got f32/,
+    ],
+    'a selector that selects for KV heads alone': [
+      () =>
+        selectorLaws(
+          selector('mine', {}, ({ ops, at, scores, budgets, ...masks }) => {
+            const each = (x: Any): Any => x && ops.broadcast(ops.reduceRows('max', x, at.kvHeads), at.kvHeads);
+            return ops.select(each(scores), each(budgets), { forced: each(masks.forced), banned: each(masks.banned) });
+          })(),
+        ),
+      'range',
+      /kept slots of layer \d: expected \d rows or one, got \d/,
     ],
     'an allocator that returns nothing': [
       () => allocatorLaws((allocator as Any)('mine', {}, () => undefined)()),

@@ -1,4 +1,4 @@
-import type { BudgetPlan, DraftSelection, Step, StepInput, StepKind } from './atoms.ts';
+import type { BudgetPlan, DraftSelection, Step, StepInput, StepKind, Units } from './atoms.ts';
 import { factory } from './declare.ts';
 import { expectEquation } from './expect-declared.ts';
 import type { DeclarationFields, Factory } from './declare.ts';
@@ -39,6 +39,7 @@ import type { Options, ResolvedOptions } from './option.ts';
 import { PROTOCOL } from './piece.ts';
 import type { Phase, Piece, ScorePhase } from './piece.ts';
 import type { AnySignal } from './signals.ts';
+import { range } from '../tensor/range.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 
 /** A kind of the algebra: what its equation reads from a draft, and how the result changes the draft. */
@@ -125,8 +126,18 @@ export const LATER: readonly Phase[] = [...SCORED, 'units'];
 const nothing = () => ({});
 const selecting = (cell: StepInput): SelectorContext => {
   const { units, unitScores } = cell.draft;
-  return { ...onSelectRows(cell), units, unitScores: unitScores && reduced(cell, 'mean', unitScores) };
+  return {
+    ...onSelectRows(cell),
+    units: units && { ...units, of: unitsOf(cell, units) },
+    unitScores: unitScores && reduced(cell, 'mean', unitScores),
+  };
 };
+/** Returns the units of the rows that select: heads that select as one hold the same tokens, so the first row is theirs. */
+function unitsOf({ ops, at }: StepInput, { of }: Units): Tensor {
+  const [rows, slots] = of.shape;
+  if (rows <= at.selectRows) return of;
+  return ops.take(ops.reshape(of, [1, rows * slots]), ops.from({ data: range(0, slots), shape: [1, slots] }, 'u32'));
+}
 /** Declares a piece of one kind: its name, its declaration, and its equation. */
 export type Author<F extends Phase, T extends Phase | 'same', C, R> = <
   const N extends string,

@@ -14,7 +14,7 @@ import {
 } from '@kv/core';
 import { readCpu } from '@kv/cpu';
 import { compile, runEvent } from '@kv/core/engine';
-import type { Policy, Tensor, ViewHook } from '@kv/core';
+import type { Piece, Tensor, ViewHook } from '@kv/core';
 import { topK } from './pieces.ts';
 import { at, layer, matrix, ops } from './engine.ts';
 
@@ -89,8 +89,8 @@ describe('view', () => {
     ['view(last ∘ topK,budget=2)', view(compose(last, topK()), { budget: 2 })],
   ])('%s inside is an error, since a view would drop it', (label, hook) => {
     for (const policy of [compose(last, hook, topK()), compose(hook, last, topK())])
-      expect(() => view(policy as Policy, { budget: 2 })).toThrow(
-        `view: '${label}' does not choose what a view shows, expected it after the view, got it inside, in '${compile(policy as Policy).label}'`,
+      expect(() => view(policy as Piece<'start', 'kept'>, { budget: 2 })).toThrow(
+        `view: '${label}' does not choose what a view shows, expected it after the view, got it inside, in '${compile(policy as Piece).label}'`,
       );
     expect(compile(compose(view(compose(last, topK()), { budget: 2 }), hook)).hooks('view').length).toBeGreaterThan(0);
   });
