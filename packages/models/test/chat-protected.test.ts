@@ -51,3 +51,52 @@ test('what an aborted message left is flushed in blocks, each followed by an evi
   expect(chat.sequence.progress.mostSlots).toBeLessThanOrEqual(128);
   chat.destroy();
 });
+
+test('the first message is the first one, also if it was aborted before any of it was read', async () => {
+  const protect = ['first-user', 'system'],
+    options = { system: 'Be brief.', policy: 'streaming', budget: 64, maxNewTokens: 2, protect },
+    [chat, plain] = [new Chat(model, options), new Chat(model, options)];
+  await chat.send('Hi.', { signal: AbortSignal.abort() });
+  expect(chat.sequence.progress.length).toBe(0);
+  await chat.send(LONG);
+  await plain.send('Hi.');
+  expect(spansOf(chat)).toEqual(spansOf(plain));
+  for (const each of [chat, plain]) each.destroy();
+});
+
+test('a loaded conversation protects what it holds of ranges and the system text, and says what it does not', async () => {
+  const system = 'Be brief. '.repeat(5),
+    sequence = await loaded({ budget: 56 }),
+    { length } = sequence.progress,
+    range: PositionSpan = [length - 9, length - 3],
+    protect = [range, 'first-user', 'system'] as const,
+    chat = new Chat(model, { sequence, maxNewTokens: 2, system, protect });
+  expect(length).toBeLessThan(56); // all is held
+  for (let turn = 0; turn < 2; turn++) {
+    const { report } = await chat.send(LONG);
+    expect(report.notes).toEqual([
+      "'first-user' is to be protected, and where it stands in a loaded conversation is not known: name its text",
+    ]);
+    const [[from, to], other] = spansOf(chat);
+    expect(other).toEqual(range);
+    const { text } = chat.sequence.progress;
+    expect(text.text.slice(text.offsets[from][0], text.offsets[to - 1][1])).toBe(system.trim());
+  }
+  chat.destroy();
+
+  const other = new Chat(model, {
+      ...{ sequence: await loaded({ budget: 24 }), maxNewTokens: 2, system: 'Shout.' },
+      protect: [[2, 8], 'system'],
+    }),
+    { report } = await other.send('Well?');
+  expect(report.notes).toEqual([
+    '[2, 8] is to be protected, and was dropped before it was',
+    "'system' is to be protected, and stands nowhere in the conversation so far",
+    'the system text stands nowhere in the loaded conversation: `clear` begins one with it',
+  ]);
+  other.clear();
+  expect((await other.send('Well?')).report.notes).toEqual([]);
+  expect(other.sequence.progress.text.text).toContain('Shout.');
+  expect(spansOf(other)).toHaveLength(1);
+  other.destroy();
+});

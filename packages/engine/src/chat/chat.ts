@@ -16,6 +16,7 @@ import { expectModel, expectSequence } from '../expect-given.ts';
 import { givenGrammar } from '../generate/answer-grammar.ts';
 import { decode } from '../generate/generate.ts';
 import { isPlace, missingParts, placesOf, protectedSpans, textOfProtected } from '../generate/protect.ts';
+import type { ProtectedPart } from '../generate/protect.ts';
 import { everyOf, expectKept, noEffect } from '../generate/policies.ts';
 import { generation } from '../generate/generation.ts';
 import type { Generation } from '../generate/generation.ts';
@@ -88,6 +89,8 @@ export class Chat {
   #unread: readonly number[] = [];
   #retention: Promise<ChatRetention> | undefined;
   #busy = false;
+  /** Whether the conversation began before this chat, which then does not know its messages. */
+  #isLoaded: boolean;
 
   /**
    * Creates a chat; nothing is read before the first message, which also reports an invalid policy or budget.
@@ -102,6 +105,7 @@ export class Chat {
     this.model = model;
     this.#turns = turnsOf(model, this.#options.system, this.#options.chatTemplateKwargs);
     this.#sequence = this.#options.sequence ?? new Sequence(model, undefined, { cache: this.#options.cache });
+    this.#isLoaded = this.#sequence.progress.length > 0;
   }
 
   /** The cache of the conversation, for its counts, bytes and kept positions. `clear` and `retain` replace it. */
@@ -155,7 +159,7 @@ export class Chat {
   clear(): void {
     this.#expectIdle();
     this.#sequence.destroy();
-    [this.#sequence, this.#unread] = [this.#empty(), []];
+    [this.#sequence, this.#unread, this.#isLoaded] = [this.#empty(), [], false];
     this.messages.length = 0;
   }
 
@@ -253,14 +257,33 @@ export class Chat {
     return { ...made, notes: [...made.notes, ...(unused === undefined ? [] : [unused]), ...this.#unprotected()] };
   }
 
-  /** Returns a note on each text that is to be protected and of which the cache holds no place. */
+  /**
+   * Returns a note on all that is to be protected and of which the cache holds no place, and on a system text that a
+   * conversation that goes on does not have.
+   */
   #unprotected(): readonly string[] {
-    const { memory, progress } = this.#sequence;
-    return (this.#options.protect ?? []).flatMap((one) => {
-      const places = isPlace(one) ? undefined : placesOf(textOfProtected(one), progress.text);
+    const { memory, progress } = this.#sequence,
+      { protect = [], system } = this.#options;
+    const notes = protect.flatMap((one) => {
+      const places = this.#placesOf(one, progress.text);
       if (!places || places.some((place) => memory.slots.holds([place]))) return [];
-      return `${showValue(textOfProtected(one))} is to be protected, and ${places.length > 0 ? 'was dropped before it was' : 'stands nowhere in the conversation so far'}`;
+      const shown = showValue(isPlace(one) ? one : textOfProtected(one));
+      return `${shown} is to be protected, and ${places.length > 0 ? 'was dropped before it was' : 'stands nowhere in the conversation so far'}`;
     });
+    if (this.#isLoaded && system !== undefined && placesOf(system.trim(), progress.text).length === 0)
+      notes.push('the system text stands nowhere in the loaded conversation: `clear` begins one with it');
+    return notes;
+  }
+
+  /**
+   * Returns the places of a text or a range, and of a system text that was read before this chat; of another part by its
+   * name nothing.
+   */
+  #placesOf(one: ProtectedPart, text: Parameters<typeof placesOf>[1]): readonly PositionSpan[] | undefined {
+    if (!isPlace(one)) return placesOf(textOfProtected(one), text);
+    if (typeof one !== 'string') return [one as PositionSpan];
+    const { system } = this.#options;
+    return one === 'system' && this.#isLoaded && system !== undefined ? placesOf(system.trim(), text) : undefined;
   }
 
   /**
@@ -269,19 +292,26 @@ export class Chat {
    */
   #protect(message: string, ids: readonly number[], { policy, slots }: ChatRetention): void {
     const { protect = [] } = this.#options,
-      { progress, active } = this.#sequence,
-      first = progress.length === 0;
+      {
+        progress,
+        active,
+        memory: { slots: held },
+      } = this.#sequence,
+      first = progress.length === 0 && this.#unread.length === 0;
     if (protect.length === 0) return;
     const text = progress.text.fork();
     for (const id of ids) text.push(id);
     const missing: string[] = [];
     const spans = protect.flatMap((one): readonly PositionSpan[] => {
-      if (!isPlace(one))
-        return placesOf(textOfProtected(one), text).filter(
-          (place) => place[0] >= progress.length || this.#sequence.memory.slots.holds([place]),
-        );
-      if (typeof one !== 'string') return first ? [one as PositionSpan] : [];
-      if (!first) return [];
+      const places = this.#placesOf(one, text);
+      if (places) return places.filter((place) => held.holds([place]));
+      if (!first) {
+        if (this.#isLoaded && active.policy.protectedSpans.length === 0)
+          missing.push(
+            `${showValue(one)} is to be protected, and where it stands in a loaded conversation is not known: name its text`,
+          );
+        return [];
+      }
       const conversation = this.#turns.opening(message);
       missing.push(...missingParts([one], { conversation }));
       return protectedSpans([one], { ids, tokenizer: this.model.tokenizer, conversation });
@@ -289,7 +319,8 @@ export class Chat {
     if (policy && slots !== undefined)
       expectBudget(withProtected(withProtected(compile(policy), active.policy.protectedSpans), spans), slots);
     this.#sequence.protect(spans);
-    this.#sequence.stats.notes.push(...missing);
+    const { notes } = this.#sequence.stats;
+    notes.push(...missing.filter((note) => !notes.includes(note)));
   }
 
   /** Reads tokens under a policy, and returns whether all of them were read before the signal aborted. */
