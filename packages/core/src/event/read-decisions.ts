@@ -32,15 +32,21 @@ export const toRead = (drafts: readonly DraftSelection[]): readonly Tensor[] => 
   ...drafts.flatMap(({ levels = [] }) => levels),
 ];
 
+/** Returns the masks of forced slots in drafts: what tells forced slots from those that a selector kept too many. */
+export const forcedMasks = (drafts: readonly DraftSelection[]): readonly Tensor[] =>
+  drafts.flatMap(({ forced = [] }) => forced);
+
 /**
  * Returns the decisions in drafts that were read; with `open`, drafts need no kept slots. @throws KvError, see
  * `readDecisions`
+ * @param masks `forcedMasks` that were read; without them, what is kept above a budget is taken for forced
  */
 export function decisionsOf(
   layers: readonly EventLayer[],
   drafts: readonly DraftSelection[],
   read: Read,
   open = false,
+  masks?: Read,
 ): EventDecision {
   const checks = drafts.flatMap((d, i) => d.checks.map((c) => ({ columns: layers[i].at.slots, ...c })));
   expectPromises(
@@ -76,10 +82,12 @@ export function decisionsOf(
           `${draft.selectedBy ?? 'event'}, layer ${at.layer}`,
           `expected at most ${slots} kept slots in row ${row}, got ${count}`,
         );
-      if (count > limit && draft.forced)
+      const mask = masks?.[forcedMasks(drafts.slice(0, i)).length],
+        forced = !draft.forced || count <= limit ? 0 : mask ? forcedIn(mask, g, at.selectRows) : count;
+      if (forced > limit)
         throw new KvError(
           'budget',
-          `layer ${at.layer}, head ${g}: ${count} slots are forced, but the budget is ${limit}: ${budgetHint(count, draft.forcedBy)}`,
+          `layer ${at.layer}, head ${g}: ${forced} slots are forced, but the budget is ${limit}: ${budgetHint(forced, draft.forcedBy)}`,
         );
       if (count > limit)
         throw new KvError(
@@ -118,6 +126,17 @@ export function decisionsOf(
       ]),
     ],
   };
+}
+
+/** Returns the number of slots that a mask forces in a row that selects: those that any row of its group forces. */
+function forcedIn({ data, shape: [rows, slots], lengths }: Read[number], row: number, of: number): number {
+  const forced = new Set<number>();
+  for (let r = 0; r < rows; r++) {
+    if (rows > of ? Math.floor((r * of) / rows) !== row : Math.floor((row * rows) / of) !== r) continue;
+    const n = lengths ? lengths[Math.floor((r * lengths.length) / rows)] : slots;
+    for (let i = 0; i < n; i++) if (data[r * slots + i] > 0) forced.add(i);
+  }
+  return forced.size;
 }
 
 /**
@@ -170,8 +189,17 @@ function checkedTotal(
  * @throws KvError before anything is compacted, for a score that is not finite (or is below 0 where weights are
  * promised), for invalid budgets or slots, and for more forced slots than budget; each names piece, layer and slot.
  */
-export const readDecisions = async (
-  backend: Pick<Backend, 'read'>,
+export async function readDecisions(
+  backend: Pick<Backend, 'read' | 'lasting'>,
   layers: readonly EventLayer[],
   drafts: readonly DraftSelection[],
-): Promise<EventDecision> => decisionsOf(layers, drafts, await backend.read(toRead(drafts)));
+): Promise<EventDecision> {
+  const read = await backend.read(toRead(drafts));
+  try {
+    return decisionsOf(layers, drafts, read);
+  } catch (cause) {
+    if (!backend.lasting) throw cause;
+    // masks are read for the sentence alone: who is at fault
+    return decisionsOf(layers, drafts, read, false, await backend.read(forcedMasks(drafts)));
+  }
+}

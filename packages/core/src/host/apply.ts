@@ -11,7 +11,7 @@ import { showValue } from '../piece/option.ts';
 import type { AnyPiece, Piece } from '../piece/piece.ts';
 import { compile, planBudgets } from '../event/run.ts';
 import { recordHooks, runAttend } from '../event/hook-boundary.ts';
-import { decisionsOf, toRead } from '../event/read-decisions.ts';
+import { decisionsOf, forcedMasks, toRead } from '../event/read-decisions.ts';
 import type { CompiledPolicy } from '../event/run.ts';
 import { emptyDraft, finish, runSteps } from '../event/steps.ts';
 import type { EventLayer } from '../event/steps.ts';
@@ -258,9 +258,10 @@ function numbersOf({ draft: { scores, state }, compiled, replaced }: Recorded): 
 
 function applied(recorded: Recorded, read: Read): ApplyResult {
   const { layer, draft, notes } = recorded,
-    all = decisionsOf([layer], [draft], read, draft.kept === undefined),
     { made, states } = numbersOf(recorded),
-    first = read.length - Object.keys(made).length - Object.keys(states).length,
+    masks = read.length - forcedMasks([draft]).length,
+    all = decisionsOf([layer], [draft], read, draft.kept === undefined, read.slice(masks)),
+    first = masks - Object.keys(made).length - Object.keys(states).length,
     numbers = (of: object, from: number): Readonly<Record<string, DenseArray>> =>
       Object.fromEntries(
         Object.keys(of).map((name, i) => {
@@ -279,7 +280,12 @@ function applied(recorded: Recorded, read: Read): ApplyResult {
 }
 function wanted(recorded: Recorded): readonly Tensor[] {
   const { made, states } = numbersOf(recorded);
-  return [...toRead([recorded.draft]), ...Object.values(made), ...Object.values(states)];
+  return [
+    ...toRead([recorded.draft]),
+    ...Object.values(made),
+    ...Object.values(states),
+    ...forcedMasks([recorded.draft]),
+  ];
 }
 
 /** A recorded run of a piece: the tensors to read, and the function that turns their numbers into a result. */

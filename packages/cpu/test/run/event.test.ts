@@ -20,7 +20,7 @@ import {
   weightScorer,
   whole,
 } from '@kv/core';
-import { cpu } from '@kv/cpu';
+import { apply, cpu } from '@kv/cpu';
 import { compile, planBudgets, runEvent, runSteps, readDecisions, signalKey } from '@kv/core/engine';
 import type { AnySignal, Piece, BudgetPlan, Tensor } from '@kv/core';
 import * as pieces from './pieces.ts';
@@ -153,6 +153,37 @@ describe('settle', () => {
       ),
     ).rejects.toThrow(
       'budget: layer 3, head 1: 3 slots are forced, but the budget is 2: expected a budget of at least 3, as forcing forces them',
+    );
+  });
+  test('a selector that keeps too many is named itself, though slots are forced', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.integer({ min: 1, max: 7 }),
+        fc.integer({ min: 1, max: 7 }),
+        fc.integer({ min: 1, max: 3 }),
+        async (budget, recent, more) => {
+          const forcing = weightScorer('forcing', { needs: [attentionLast] }, ({ ops: o, attention }) => ({
+              scores: attention,
+              forced: o.lastSlots(attention, recent),
+            }))(),
+            greedy = selector('greedy', {}, ({ ops: o, scores, budgets, ...masks }) =>
+              o.select(scores, o.add(o.max(budgets, recent), more), masks),
+            )(),
+            row = [8, 7, 6, 5, 4, 3, 2, 1, 0, 1, 2],
+            got = Math.max(budget, recent) + more,
+            wrong =
+              recent > budget
+                ? `budget: layer 0, head 0: ${recent} slots are forced, but the budget is ${budget}: expected a budget of at least ${recent}, as forcing forces them`
+                : `greedy, layer 0: expected at most the ${budget} slots of its budget in head 0, got ${got}`;
+          await expect(
+            event(
+              compose(forcing, greedy),
+              layer({ 'attention.last': matrix([row, row]) }, { queryHeads: 2, slots: 11 }, [budget]),
+            ),
+          ).rejects.toThrow(wrong);
+          expect(() => apply(compose(forcing, greedy), { attention: [row], budget })).toThrow(wrong);
+        },
+      ),
     );
   });
   test('more forced slots than budget name all who force them, and their options, inside combinations too', async () => {
