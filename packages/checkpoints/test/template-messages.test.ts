@@ -10,6 +10,7 @@ const turns = '{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %
 const SYSTEM: Readonly<Record<string, ChatTemplate>> = Object.fromEntries(
   Object.entries({
     all: turns,
+    called: `{% if not tools %}{{ raise_exception('tools') }}{% endif %}${turns}`,
     first: `{% if messages[0].role == 'system' %}<|system|>{{ messages[0].content }}{% endif %}{% for m in messages %}{% if m.role != 'system' %}<|{{ m.role }}|>{{ m.content }}{% endif %}{% endfor %}`,
     rejecting: `{% for m in messages %}{% if m.role == 'system' and not loop.first %}{{ raise_exception('System message must be at the beginning.') }}{% endif %}{% endfor %}${turns}`,
   }).map(([name, source]) => [name, chatTemplate(source, name)]),
@@ -25,12 +26,16 @@ const user = { role: 'user', content: 'QUESTION' };
 const calls = { tool_calls: [{ id: 'abcdefghi', function: { name: 'f', arguments: '{}' } }] },
   result = { role: 'tool', tool_call_id: 'abcdefghi', content: 'RESULT' };
 
+const tools = [
+  { type: 'function', function: { name: 'f', description: '', parameters: { type: 'object', properties: {} } } },
+];
 describe.each(Object.entries(SYSTEM))('under a template that writes system messages: %s', (name, template) => {
   test('those at the start are all written', () => {
     fc.assert(
       fc.property(fc.array(fc.tuple(fc.constantFrom('system'), word), { minLength: 1, maxLength: 4 }), (system) => {
         const text = template(
           templateMessages(template, [...system.map(([role, content]) => ({ role, content })), user]),
+          { tools },
         );
         for (const [, content] of system) expect(text).toContain(content);
         if (name === 'first') expect(text).toContain(system.map(([, content]) => content).join('\n\n'));
@@ -46,7 +51,8 @@ describe.each(Object.entries(SYSTEM))('under a template that writes system messa
       { role: 'system', content: 'LATER' },
       user,
     ];
-    if (name === 'all') expect(template(templateMessages(template, later))).toContain('LATER');
+    if (name === 'all' || name === 'called')
+      expect(template(templateMessages(template, later), { tools })).toContain('LATER');
     else
       expect(() => templateMessages(template, later)).toThrow(
         /^messages\[3\]\.role: expected system messages at the start alone, .*, got 'system': give its text there, or/,

@@ -248,13 +248,20 @@ function writesAll(
   messages: readonly ChatMessage[],
   texts: readonly string[] = messages.map(({ content }) => content),
 ): boolean {
-  try {
-    const text = template(messages);
-    return texts.every((one) => text.includes(one));
-  } catch {
-    return false;
-  }
+  // some take no conversation without functions
+  return [undefined, [PROBE]].some((tools) => {
+    try {
+      const text = template(messages, { ...(tools && { tools }) });
+      return texts.every((one) => text.includes(one));
+    } catch {
+      return false;
+    }
+  });
 }
+const PROBE = {
+  type: 'function',
+  function: { name: 'probe', description: 'probe', parameters: { type: 'object', properties: {}, required: [] } },
+};
 
 /** Returns the results of each call. @throws KvError for a result of no call, or a second one */
 function inOrder(
