@@ -48,8 +48,10 @@ const handlers = {
     setBusy(false);
   },
   read: ({ done, total }) => show(done / total),
-  text({ text }) {
-    answer.textContent += text;
+  text({ text, reasoning = '' }) {
+    if (reasoning !== '' && !answer.querySelector('i')) answer.append(document.createElement('i'));
+    answer.querySelector('i')?.append(reasoning);
+    answer.append(text);
     answer.scrollIntoView({ block: 'end' });
   },
   kept({ tokens, slots, bytes, whole }) {

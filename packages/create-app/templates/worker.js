@@ -32,8 +32,8 @@ function start(model) {
 async function send({ text: message }) {
   stop = new AbortController();
   const onRead = (done, total) => postMessage({ type: 'read', done, total });
-  for await (const { text } of chat.send(message, { signal: stop.signal, onRead })) {
-    postMessage({ type: 'text', text });
+  for await (const { text, reasoning } of chat.send(message, { signal: stop.signal, onRead })) {
+    postMessage({ type: 'text', text, reasoning });
     meter();
   }
   meter();

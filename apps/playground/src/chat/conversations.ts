@@ -51,8 +51,8 @@ export function conversations(model: Model, begun: ChatChoice, send: (message: F
     const chat = chats[side];
     try {
       const generation = chat.send(text, { signal, onRead: (read, of) => onRead(side, read, of) });
-      for await (const { text: more } of generation) {
-        send({ type: 'chunk', side, text: more, held: heldBy(chat) });
+      for await (const { text: more, reasoning = '' } of generation) {
+        send({ type: 'chunk', side, text: more, reasoning, held: heldBy(chat) });
         yield;
       }
       const { finish } = await generation,

@@ -70,7 +70,13 @@ export type FromChat =
       readonly of: number;
       readonly held: MemoryUse;
     }
-  | { readonly type: 'chunk'; readonly side: Side; readonly text: string; readonly held: MemoryUse }
+  | {
+      readonly type: 'chunk';
+      readonly side: Side;
+      readonly text: string;
+      readonly reasoning: string;
+      readonly held: MemoryUse;
+    }
   | { readonly type: 'ended'; readonly side: Side; readonly finish: Finish; readonly held: MemoryUse }
   /** The window has no room for what was sent, or for more of the answer. */
   | { readonly type: 'full'; readonly side: Side; readonly held: MemoryUse }

@@ -263,7 +263,7 @@ worker.addEventListener('message', ({ data }: MessageEvent<FromChat>) => {
     case 'chunk':
       showMessage(data.side);
       scale(data.held);
-      return sides[data.side].write(data.text, data.held);
+      return sides[data.side].write(data, data.held);
     case 'ended':
       sides[data.side].hold(data.held);
       return sides[data.side].say(FINISHES[data.finish] ?? '');

@@ -13,7 +13,8 @@ export interface Transcript {
   ask(text: string): void;
   /** Shows how much of a message has been read. */
   read(read: number, of: number, held: MemoryUse): void;
-  write(text: string, held: MemoryUse): void;
+  /** Shows more of the answer; the model's reasoning stands before its text. */
+  write(more: { readonly text: string; readonly reasoning: string }, held: MemoryUse): void;
   hold(held: MemoryUse): void;
   /** Says how the answer ended, or that there is none. @param stopped whether there will be no further one */
   say(words: string, stopped?: boolean): void;
@@ -50,7 +51,7 @@ export function transcript(side: Side, title: string): Transcript {
   log.setAttribute('role', 'group');
   log.setAttribute('aria-label', `${title}: messages`);
   state.setAttribute('role', 'status');
-  let budget: number | undefined, answer: HTMLElement | undefined;
+  let budget: number | undefined, answer: HTMLElement | undefined, thought: HTMLElement | undefined;
 
   const hold = (held: MemoryUse): void => {
     const { bytes, peak, states, other, slots, tokens } = held;
@@ -78,6 +79,7 @@ export function transcript(side: Side, title: string): Transcript {
       rule.textContent = rule.title = words;
     },
     ask(text) {
+      thought = undefined;
       answer = make('p', { className: 'answer' }, '…');
       log.append(make('p', { className: 'question' }, text), answer);
       state.textContent = '';
@@ -87,9 +89,11 @@ export function transcript(side: Side, title: string): Transcript {
       state.textContent = read < of ? `Reads: ${wholeText(read)} of ${wholeText(of)} tokens.` : '';
       hold(held);
     },
-    write(text, held) {
+    write({ text, reasoning }, held) {
       if (answer) {
         if (answer.textContent === '…') answer.textContent = '';
+        if (reasoning !== '' && !thought) answer.append((thought = make('span', { className: 'thought' })));
+        thought?.append(reasoning);
         answer.append(text);
       }
       hold(held);

@@ -81,7 +81,7 @@ type Heard<T = ChoiceEvent> = T extends unknown ? Omit<T, 'choice'> : never;
 /** Reads one choice: what of its text is said, thought and called. */
 class ChoiceReading {
   readonly #reader: AnswerReader | undefined;
-  #called = false;
+  readonly #calls = new Set<string>();
   constructor(reader: AnswerReader | undefined) {
     this.#reader = reader;
   }
@@ -90,7 +90,7 @@ class ChoiceReading {
     const events = [...this.#parts(text, finish !== undefined)];
     if (scored) events[0] = { ...(events[0] ?? { what: 'text', text: '' }), scored };
     if (finish)
-      events.push({ what: 'end', finish: finish === 'stop' && this.#called ? 'tool_calls' : finish, stopText });
+      events.push({ what: 'end', finish: finish === 'stop' && this.#calls.size > 0 ? 'tool_calls' : finish, stopText });
     return events;
   }
 
@@ -99,8 +99,10 @@ class ChoiceReading {
     const parts = [...this.#reader.push(text), ...(last ? this.#reader.end() : [])];
     return parts.map((part) => {
       if (part.what !== 'call') return part;
-      this.#called = true;
-      return { ...part, id: callId() };
+      // a model may write an id twice
+      const id = part.id === undefined || this.#calls.has(part.id) ? callId() : part.id;
+      this.#calls.add(id);
+      return { ...part, id };
     });
   }
 }

@@ -97,3 +97,6 @@ export const tag = (begin: string, content: AnswerStructure, end: string): Answe
   content,
   end,
 });
+
+/** An id of a call that every chat template takes: nine letters and digits, as Mistral's ask for. */
+export const SHORT_ID: RegExp = /^[a-zA-Z0-9]{9}$/;

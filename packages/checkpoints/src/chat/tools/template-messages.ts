@@ -2,6 +2,7 @@ import { KvError } from '@kv/core';
 import type { ChatMessage, ChatTemplate } from '../chat-template.ts';
 import { MarkedText } from '../marked-text.ts';
 import { parseExactJson, writeExactJson } from '../../read/json-numbers.ts';
+import { SHORT_ID } from './call-syntax.ts';
 import { traitsOf, type TemplateTraits } from './recognise.ts';
 
 /** One turn as clients of OpenAI's form keep it. */
@@ -174,7 +175,7 @@ function turnOf(
 ): readonly ChatMessage[] {
   const answers = inOrder(calls, results, at),
     given = calls.map(({ id, function: { name, arguments: text = '{}' } }, i) => ({
-      id: traits.shortIds || id === undefined ? `c${String(before + i).padStart(8, '0')}` : id,
+      id: id === undefined || (traits.shortIds && !SHORT_ID.test(id)) ? `c${String(before + i).padStart(8, '0')}` : id,
       name,
       arguments: objectOf(text, `messages[${at}].tool_calls[${i}].function.arguments`),
     })),

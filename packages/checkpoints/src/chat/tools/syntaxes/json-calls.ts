@@ -1,5 +1,5 @@
 import type { CallSyntax, ReadCall } from '../call-syntax.ts';
-import { byTool, jsonArguments, tag } from '../call-syntax.ts';
+import { byTool, jsonArguments, SHORT_ID, tag } from '../call-syntax.ts';
 import type { Incoming, Reading } from '../incoming.ts';
 import { isObject, jsonFields, jsonText, stringOf } from '../json-text.ts';
 import { JSON_VALUES, writeLiteral } from '../literals.ts';
@@ -161,8 +161,8 @@ function* jsonCall(input: Incoming): Reading<ReadCall | undefined> {
     : { name, arguments: given, id: shortId(stringOf(fields?.get('id'))) };
 }
 
-/** Returns an id that every chat template takes. */
-const shortId = (id: string | undefined): string | undefined => (/^[a-zA-Z0-9]{9}$/.test(id ?? '') ? id : undefined);
+/** Returns an id if every chat template takes it. */
+const shortId = (id: string | undefined): string | undefined => (SHORT_ID.test(id ?? '') ? id : undefined);
 
 /** Reports a call if it is one. */
 export const told = (call: ReadCall | undefined, report: (call: ReadCall) => boolean): boolean =>
