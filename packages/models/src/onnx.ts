@@ -1,5 +1,5 @@
 import type { KvError } from '@kv/core';
-import type { OnnxEngineOptions } from '@kv/engine-onnx';
+import type * as Onnx from '@kv/engine-onnx';
 import type { HostEngine } from '@kv/engine';
 
 /**
@@ -10,10 +10,10 @@ import type { HostEngine } from '@kv/engine';
 export async function onnxWhereInstalled(
   from: string | undefined,
   failed: (error: KvError) => void,
-  options: OnnxEngineOptions,
+  options: Onnx.OnnxEngineOptions,
 ): Promise<HostEngine | undefined> {
   if (typeof process !== 'object' || process.versions?.node === undefined) return undefined;
-  let onnxPackage: typeof import('@kv/engine-onnx');
+  let onnxPackage: typeof Onnx;
   try {
     onnxPackage = await import('@kv/engine-onnx'); // inside `try`, webpack builds without it too
   } catch (error) {

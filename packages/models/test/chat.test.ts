@@ -206,15 +206,15 @@ describe('Chat', () => {
     await expect(generate(model, { messages, prompt: 'x' })).rejects.toThrow(/^prompt: expected exactly one/);
     await expect(generate(model, { messages: [] })).rejects.toThrow(/messages/);
   });
-  it('content in parts is answered as the same text, and what is no text is refused', async () => {
+  it('content in parts is answered as their lines, and what is no text is refused', async () => {
     const ask = async (content: unknown): Promise<string> =>
       (await generate(model, { messages: [{ role: 'user', content }] as never, maxNewTokens: 4 })).text;
     expect(
       await ask([
         { type: 'text', text: 'The gate' },
-        { type: 'text', text: ' code?' },
+        { type: 'text', text: 'code?' },
       ]),
-    ).toBe(await ask('The gate code?'));
+    ).toBe(await ask('The gate\ncode?'));
     await expect(ask([{ type: 'image_url' }])).rejects.toThrow('messages[0].content[0]: expected { type: ');
   });
 });
