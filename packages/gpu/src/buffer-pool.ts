@@ -1,5 +1,4 @@
 import type { KvError } from '@kv/core';
-import type { OwnCommands } from './error-scopes.ts';
 
 /** Bytes of GPU buffers: those of tensors and all others of the backend. */
 export interface BufferLedger {
@@ -68,12 +67,7 @@ export function sizeClass(bytes: number): number {
  * Creates a pool that reuses buffers by size instead of freeing them, since Dawn frees only at `destroy()` and a
  * submit. At most `idleBytes` are idle; `beforeDestroy` submits commands that still refer to a buffer to be destroyed.
  */
-export function bufferPool(
-  device: GPUDevice,
-  idleBytes: number,
-  watch: OwnCommands,
-  beforeDestroy: () => void,
-): BufferPool {
+export function bufferPool(device: GPUDevice, idleBytes: number, beforeDestroy: () => void): BufferPool {
   const idle: PooledBuffer[] = [];
   const all = new Set<GPUBuffer>();
   const ledger = { live: 0, allocated: 0, peak: 0, buffers: 0 };
@@ -105,7 +99,7 @@ export function bufferPool(
         waiting -= bytes;
         return { ...memory, wanted, alive: true };
       }
-      const buffer = watch(() => device.createBuffer({ size: bytes, usage: USAGE[kind] }));
+      const buffer = device.createBuffer({ size: bytes, usage: USAGE[kind] });
       all.add(buffer);
       ledger.live += bytes;
       ledger.allocated += bytes;

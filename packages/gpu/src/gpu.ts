@@ -2,8 +2,6 @@ import { KvError } from '@kv/core';
 import type { Backend, Tensor } from '@kv/core';
 import { deviceCommands } from './commands.ts';
 import type { Commands } from './commands.ts';
-import { errorScopes } from './error-scopes.ts';
-import type { OwnCommands } from './error-scopes.ts';
 import { gpuOps } from './gpu-ops.ts';
 import { bufferPool } from './buffer-pool.ts';
 import type { BufferLedger, PooledBuffer, BufferPool } from './buffer-pool.ts';
@@ -82,37 +80,32 @@ export interface GpuParts {
 
 export function createGpu({ name, device, owned, instance, idleBytes, timed }: GpuParts): Gpu {
   const fault: DeviceFault = { error: undefined };
-  const report = (error: GPUError): void => {
-    const [message] = error.message.split('\n');
+  const onError = (event: GPUUncapturedErrorEvent): void => {
+    // the next read throws it, so the browser need not log it; on a shared device it may be another's error
+    if (owned) event.preventDefault();
     fault.error ??= new KvError(
       'gpu',
-      error.constructor.name === 'GPUOutOfMemoryError'
-        ? `a buffer did not fit into the memory of ${name}, where ${pool.ledger.allocated} bytes are allocated (${message}): open another device, with smaller buffers or fewer`
-        : `${name} refused a command ('${message}'): open another device`,
+      event.error.constructor.name === 'GPUOutOfMemoryError'
+        ? `a buffer did not fit into the memory of ${name}, where ${pool.ledger.allocated} bytes are allocated (${event.error.message.split('\n')[0]}): open another device, with smaller buffers or fewer`
+        : `${name} refused a command ('${event.error.message.split('\n')[0]}'): open another device`,
     );
   };
-  const onError = (event: GPUUncapturedErrorEvent): void => {
-    event.preventDefault(); // the next read throws it, so the browser need not log it
-    report(event.error);
-  };
-  if (owned) device.addEventListener('uncapturederror', onError);
-  const shared = owned ? undefined : errorScopes(device, report), // what others do on the device is no fault of it
-    watch: OwnCommands = shared?.run ?? ((commands) => commands());
+  device.addEventListener('uncapturederror', onError);
   let destroyed = false;
   void device.lost.then(({ message }) => {
     if (!destroyed)
       fault.error ??= new KvError('gpu', `the device was lost (${message}): open another one; what was on it is gone`);
   });
 
-  const pipelines = pipelineCache(device, UNIFORM_BYTES, watch);
-  const record = recorder(device, () => pool, pipelines, watch, timed);
-  const pool: BufferPool = bufferPool(device, idleBytes, watch, () => record.submit());
-  const parts = { device, pool, pipelines, recorder: record, fault, settled: shared?.settled };
+  const pipelines = pipelineCache(device, UNIFORM_BYTES);
+  const record = recorder(device, () => pool, pipelines, timed);
+  const pool: BufferPool = bufferPool(device, idleBytes, () => record.submit());
+  const shared = { device, pool, pipelines, recorder: record, fault };
 
   const scopes = new Set<OpenScope>();
   const begin = (): { backend: Backend & Pick<Scope, 'commands'>; memories: Set<PooledBuffer>; end(): void } => {
     const memories = new Set<PooledBuffer>();
-    const { commands, own } = deviceCommands(parts, memories);
+    const { commands, own } = deviceCommands(shared, memories);
     const end = (): void => {
       for (const memory of memories) pool.give(memory);
       memories.clear();
@@ -120,7 +113,7 @@ export function createGpu({ name, device, owned, instance, idleBytes, timed }: G
     return {
       memories,
       end,
-      backend: { name, ops: gpuOps(commands), commands, read: (tensors) => readTensors(tensors, own, parts) },
+      backend: { name, ops: gpuOps(commands), commands, read: (tensors) => readTensors(tensors, own, shared) },
     };
   };
   const root = begin();

@@ -1,5 +1,4 @@
 import { KvError } from '@kv/core';
-import type { OwnCommands } from './error-scopes.ts';
 import type { Shader } from './shader.ts';
 
 export interface ComputePipeline {
@@ -17,7 +16,7 @@ export interface Pipelines {
 
 const COMPUTE = 0x4; // GPUShaderStage.COMPUTE, a global in browsers only
 
-export function pipelineCache(device: GPUDevice, uniformBytes: number, watch: OwnCommands): Pipelines {
+export function pipelineCache(device: GPUDevice, uniformBytes: number): Pipelines {
   const uniform = device.createBindGroupLayout({
     entries: [
       {
@@ -53,7 +52,7 @@ export function pipelineCache(device: GPUDevice, uniformBytes: number, watch: Ow
     uniform,
     get(key, make) {
       let found = cache.get(key);
-      if (!found) cache.set(key, (found = watch(() => build(make()))));
+      if (!found) cache.set(key, (found = build(make())));
       return found;
     },
     async compiled() {

@@ -10,13 +10,6 @@ export interface DeviceFault {
   error: KvError | undefined;
 }
 
-/** What a read needs of a device. */
-export interface ReadParts extends DeviceParts {
-  readonly fault: DeviceFault;
-  /** Waits until the errors of all commands so far are known, where that takes a wait of its own. */
-  readonly settled: (() => Promise<unknown>) | undefined;
-}
-
 /** Bytes that are read together, unless a tensor is larger: each part is given back once it was copied. */
 const TOGETHER = 2 ** 26;
 
@@ -34,7 +27,7 @@ interface ReadPart {
 export async function readTensors(
   tensors: readonly Tensor[],
   own: ExpectOwn,
-  { pool, pipelines, recorder, fault, settled }: ReadParts,
+  { pool, pipelines, recorder, fault }: DeviceParts & { readonly fault: DeviceFault },
 ): ReturnType<Backend['read']> {
   const parts: ReadPart[] = [{ bytes: 0, memories: new Map() }],
     placed = new Set<GpuTensor['memory']>();
@@ -67,12 +60,12 @@ export async function readTensors(
     for (const { memories, bytes, staging } of staged) {
       if (fault.error) throw fault.error;
       await mapped(staging.buffer, fault);
-      const copy = staging.buffer.getMappedRange(0, bytes).slice(0);
+      // the whole range: asked for a part of one, Dawn in Node now and then ends the process
+      const copy = staging.buffer.getMappedRange().slice(0, bytes);
       staging.buffer.unmap();
       pool.give(staging);
       for (const [memory, [offset]] of memories) copies.set(memory, [copy, offset]);
     }
-    await settled?.();
     if (fault.error) throw fault.error;
     const numbers = ({ memory, dtype, shape }: GpuTensor): Float32Array | Uint32Array =>
       new (dtype === 'u32' ? Uint32Array : Float32Array)(...copies.get(memory)!, sizeOf(shape)); // copied above

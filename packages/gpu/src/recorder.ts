@@ -1,7 +1,6 @@
 import { grid } from './grid.ts';
 import type { PooledBuffer, BufferPool } from './buffer-pool.ts';
 import type { ComputePipeline, Pipelines } from './pipelines.ts';
-import type { OwnCommands } from './error-scopes.ts';
 import { createTimer, type TimingMode, type Timer } from './timer.ts';
 
 /** Counts of commands so far. */
@@ -53,7 +52,6 @@ export function recorder(
   device: GPUDevice,
   pool: () => BufferPool,
   pipelines: Pipelines,
-  watch: OwnCommands,
   timed?: TimingMode,
 ): CommandRecorder {
   const counters = { dispatches: 0, submits: 0, readbacks: 0, bytes: 0 };
@@ -132,13 +130,12 @@ export function recorder(
     },
     submit() {
       if (!encoder) return;
-      const done = encoder;
       endPass();
       const submitted = timer?.end(encoder);
       for (const [i, { memory, values }] of pages.entries())
         if (used > i * PAGE)
           device.queue.writeBuffer(memory.buffer, 0, values, 0, (Math.min(PAGE, used - i * PAGE) * UNIFORM_BYTES) / 4);
-      watch(() => device.queue.submit([done.finish()]));
+      device.queue.submit([encoder.finish()]);
       submitted?.();
       encoder = undefined;
       used = 0;

@@ -43,7 +43,7 @@ export function createTimer(device: GPUDevice, pool: () => BufferPool, timed: Ti
   const add = async (staging: PooledBuffer, spans: typeof open): Promise<void> => {
     try {
       await staging.buffer.mapAsync(1 /* GPUMapMode.READ */);
-      const times = new BigUint64Array(staging.buffer.getMappedRange(0, 16 * spans.length));
+      const times = new BigUint64Array(staging.buffer.getMappedRange(), 0, 2 * spans.length);
       for (const [i, { label, kernel, dispatches }] of spans.entries()) {
         const key = `${label}\n${kernel}`,
           sum = sums.get(key) ?? { label, kernel, dispatches: 0, nanoseconds: 0 };
