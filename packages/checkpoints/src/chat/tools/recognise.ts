@@ -1,6 +1,7 @@
 import type { ChatMessage, ChatOptions, ChatTemplate } from '../chat-template.ts';
 import type { ReasoningMarks } from './answer-reader.ts';
 import type { CallSyntax } from './call-syntax.ts';
+import { onceEach } from './once-each.ts';
 import { granite3, hermes, llama3, mistralList, mistralNamed } from './syntaxes/json-calls.ts';
 import { gemma4, lfm2 } from './syntaxes/literal-calls.ts';
 import { qwenXml } from './syntaxes/xml-calls.ts';
@@ -75,16 +76,8 @@ const REASONING: readonly ReasoningMarks[] = [
   { open: '[THINK]', close: '[/THINK]' },
 ];
 
-const known = new WeakMap<ChatTemplate, TemplateTraits>();
-
 /** Returns what a template writes; found once. */
-export function traitsOf(template: ChatTemplate): TemplateTraits {
-  const before = known.get(template);
-  if (before !== undefined) return before;
-  const traits = probe(template);
-  known.set(template, traits);
-  return traits;
-}
+export const traitsOf: (template: ChatTemplate) => TemplateTraits = onceEach(probe);
 
 function probe(template: ChatTemplate): TemplateTraits {
   const render = (messages: readonly ChatMessage[], options: ChatOptions = {}): string => {

@@ -3,6 +3,7 @@ import type { ChatMessage, ChatTemplate } from '../chat-template.ts';
 import { MarkedText } from '../marked-text.ts';
 import { parseExactJson, writeExactJson } from '../../read/json-numbers.ts';
 import { SHORT_ID } from './call-syntax.ts';
+import { onceEach } from './once-each.ts';
 import { traitsOf, type TemplateTraits } from './recognise.ts';
 
 /** One turn as clients of OpenAI's form keep it. */
@@ -76,24 +77,15 @@ const leading = (messages: readonly ChatMessage[]): number => {
 };
 
 /** Whether a template writes two system messages at the start, and one later; found once. */
-const systems = new WeakMap<ChatTemplate, { readonly two: boolean; readonly later: boolean }>();
-function systemsOf(template: ChatTemplate): { readonly two: boolean; readonly later: boolean } {
+const systemsOf = onceEach((template) => {
   const one = (role: string, content: string): ChatMessage => ({ role, content: `probe ${content}` }),
     first = one('system', 'start'),
-    more = one('system', 'more'),
-    known = systems.get(template) ?? {
-      two: writesAll(template, [first, more, one('user', 'question')]),
-      later: writesAll(template, [
-        first,
-        one('user', 'question'),
-        one('assistant', 'answer'),
-        more,
-        one('user', 'last'),
-      ]),
-    };
-  systems.set(template, known);
-  return known;
-}
+    more = one('system', 'more');
+  return {
+    two: writesAll(template, [first, more, one('user', 'question')]),
+    later: writesAll(template, [first, one('user', 'question'), one('assistant', 'answer'), more, one('user', 'last')]),
+  };
+});
 
 /** @throws KvError for a system message after the start, where the template leaves it out or rejects it */
 function expectSystem(template: ChatTemplate, messages: readonly ChatMessage[]): void {
@@ -221,27 +213,21 @@ function withThoughts(message: ChatMessage, template: ChatTemplate, called = fal
 }
 
 /** Whether a template reads reasoning as a block of the content, as Ministral's do; found once. */
-const blockReaders = new WeakMap<ChatTemplate, boolean>();
-function readsBlocks(template: ChatTemplate): boolean {
-  let known = blockReaders.get(template);
-  if (known === undefined) {
-    const blocks = [
-      { type: 'thinking', thinking: 'probe thought' },
-      { type: 'text', text: 'probe answer' },
-    ];
-    known = writesAll(
-      template,
-      [
-        { role: 'user', content: 'probe question' },
-        { role: 'assistant', content: blocks as unknown as string },
-        { role: 'user', content: 'probe last' },
-      ],
-      ['[THINK]probe thought[/THINK]', 'probe answer'],
-    );
-    blockReaders.set(template, known);
-  }
-  return known;
-}
+const readsBlocks = onceEach((template) => {
+  const blocks = [
+    { type: 'thinking', thinking: 'probe thought' },
+    { type: 'text', text: 'probe answer' },
+  ];
+  return writesAll(
+    template,
+    [
+      { role: 'user', content: 'probe question' },
+      { role: 'assistant', content: blocks as unknown as string },
+      { role: 'user', content: 'probe last' },
+    ],
+    ['[THINK]probe thought[/THINK]', 'probe answer'],
+  );
+});
 
 /** Whether a template writes messages, with all of these texts. */
 function writesAll(
